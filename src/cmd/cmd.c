@@ -303,17 +303,6 @@ static err_t print_help(const cmd_context_t *context, const char *usage, const o
     return ERR_OK;
 }
 
-static void print_tsv(const cmd_context_t *context, const char *usage, const opt_group_t *groups,
-                      int n_groups)
-{
-    char text[USAGE_BYTES];
-    if (!log_speaks()) return;
-    usage_text(usage, true, text);
-    print_usage_tsv(text);
-    opt_help_tsv(groups, n_groups);
-    print_examples(context, true);
-}
-
 bool cmd_wants_help(const cmd_context_t *context, const char *usage, const opt_group_t *groups, int n_groups,
                     err_t *err)
 {
@@ -321,10 +310,17 @@ bool cmd_wants_help(const cmd_context_t *context, const char *usage, const opt_g
     help_t help = help_wanted(context, &topic);
     if (help == HELP_NONE) return false;
     *err = ERR_OK;
-    if (help == HELP_TSV)
-        print_tsv(context, usage, groups, n_groups);
-    else
+    if (help == HELP_TSV) {
+        char text[USAGE_BYTES];
+        if (log_speaks()) {
+            usage_text(usage, true, text);
+            print_usage_tsv(text);
+            opt_help_tsv(groups, n_groups);
+            print_examples(context, true);
+        }
+    } else {
         *err = cmd_fail(print_help(context, usage, groups, n_groups, topic));
+    }
     return true;
 }
 

@@ -415,16 +415,6 @@ typedef struct html_data {
     char no_comparison[ERR_MESSAGE_MAX], no_history[ERR_MESSAGE_MAX];
 } html_data_t;
 
-/* The life of the job of a run's folder; *out NULL: none. */
-static err_t find_job(arena_t *arena, const char *name, const char **out)
-{
-    char path[FS_PATH_MAX];
-    *out = NULL;
-    if (!fs_is_folder(name)) return ERR_OK;
-    TRY(fs_join(path, name, "job.jsonl"));
-    return fs_exists(path) ? arena_text(arena, path, strlen(path), out) : ERR_OK;
-}
-
 static err_t read_all(const char *const *names, int n, report_t *report, err_t *worst)
 {
     arena_t arena = {0};
@@ -442,7 +432,14 @@ static err_t read_all(const char *const *names, int n, report_t *report, err_t *
         TRY_OUT(err, expanded);
         TRY_OUT(err, mem_grow(n_all + n_files + 2, sizeof *all, "names of files", &all));
         for (int k = 0; k < n_files; k++) all[n_all++] = files[k];
-        TRY_OUT(err, find_job(&arena, names[i], &job));
+        /* The life of the job of a run's folder. */
+        const char *name = names[i];
+        char path[FS_PATH_MAX];
+        job = NULL;
+        if (fs_is_folder(name)) {
+            TRY_OUT(err, fs_join(path, name, "job.jsonl"));
+            if (fs_exists(path)) TRY_OUT(err, arena_text(&arena, path, strlen(path), &job));
+        }
         if (job) all[n_all++] = job;
     }
     err = report_files_read(report, all, n_all, worst);

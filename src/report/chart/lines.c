@@ -84,13 +84,6 @@ static void make_scales(plot_t *p)
     p->y.to = TOP;
 }
 
-static void draw_reference(const plot_t *p)
-{
-    if (!svg_scale_has(&p->y, p->chart->reference)) return;
-    double y = svg_scale_at(&p->y, p->chart->reference);
-    if (y >= p->y.to - 0.01 && y <= p->bottom + 0.01) svg_line(p->out, "ref", p->left, y, p->right, y);
-}
-
 static void draw_marks(const plot_t *p)
 {
     double last_end = -INFINITY;
@@ -186,16 +179,6 @@ static bool has_disturbed(const chart_series_t *series)
     return any;
 }
 
-static void draw_crosses(const plot_t *p, const chart_series_t *series)
-{
-    if (!has_disturbed(series)) return;
-    fputs("<path class=\"x\" d=\"", p->out);
-    for (int i = 0; i < series->n; i++)
-        if (series->disturbed[i] && can_draw(&p->x, &p->y, series, i))
-            svg_cross(p->out, x_of(p, series, i), svg_scale_at(&p->y, series->y[i]));
-    fputs("\"/>\n", p->out);
-}
-
 static void draw_series(plot_t *p, int index)
 {
     const chart_series_t *series = &p->chart->series[index];
@@ -206,7 +189,13 @@ static void draw_series(plot_t *p, int index)
     if (series->low && series->high && !series->band) draw_whiskers(p, series, kind.text);
     if (!series->no_line && series->n > 1) draw_line(p, series, kind.text);
     if (markers) draw_markers(p, series, kind.text);
-    draw_crosses(p, series);
+    if (has_disturbed(series)) {
+        fputs("<path class=\"x\" d=\"", p->out);
+        for (int i = 0; i < series->n; i++)
+            if (series->disturbed[i] && can_draw(&p->x, &p->y, series, i))
+                svg_cross(p->out, x_of(p, series, i), svg_scale_at(&p->y, series->y[i]));
+        fputs("\"/>\n", p->out);
+    }
 }
 
 void chart_lines_draw(FILE *out, const chart_lines_t *chart)
@@ -241,7 +230,10 @@ void chart_lines_draw(FILE *out, const chart_lines_t *chart)
     svg_line(p.out, "axis", p.left, p.bottom, p.right, p.bottom);
     svg_text(p.out, 0, 11, SVG_START, "", p.width, p.chart->y.title);
     svg_text(p.out, p.right, p.bottom + 29, SVG_END, "", p.width, p.chart->x.title);
-    draw_reference(&p);
+    if (svg_scale_has(&p.y, p.chart->reference)) {
+        double y = svg_scale_at(&p.y, p.chart->reference);
+        if (y >= p.y.to - 0.01 && y <= p.bottom + 0.01) svg_line(p.out, "ref", p.left, y, p.right, y);
+    }
     /* The base is drawn first, behind the others. */
     for (int i = 0; i < chart->n_series; i++)
         if (chart->series[i].is_base) draw_series(&p, i);

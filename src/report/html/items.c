@@ -88,17 +88,6 @@ static err_t use_comparison(html_t *h, const html_spec_t *spec, const html_item_
     return ERR_OK;
 }
 
-/* The 95 % interval of the median of a single start. */
-static void use_interval(const html_spec_t *spec, const metric_start_t *start, html_value_t *value)
-{
-    while (start->next && !isfinite(value_of_start(start, spec->figure))) start = start->next;
-    const report_timing_t *timing = start->point ? start->point->timing : NULL;
-    value->low = value->high = NAN;
-    if (!spec->is_rate || !timing || !(timing->ci_low > 0 && timing->ci_high > 0)) return;
-    value->low = value->middle * start->p50 / timing->ci_high;
-    value->high = value->middle * start->p50 / timing->ci_low;
-}
-
 err_t html_spec_value(html_t *h, const html_spec_t *spec, const html_item_t *item, int side,
                       html_value_t *out)
 {
@@ -112,7 +101,15 @@ err_t html_spec_value(html_t *h, const html_spec_t *spec, const html_item_t *ite
         TRY(html_value(h, metric, spec->high, &end));
         out->high = end.middle;
     } else if (out->n == 1) {
-        use_interval(spec, metric->starts, out);
+        /* The 95 % interval of the median of a single start. */
+        const metric_start_t *start = metric->starts;
+        while (start->next && !isfinite(value_of_start(start, spec->figure))) start = start->next;
+        const report_timing_t *timing = start->point ? start->point->timing : NULL;
+        out->low = out->high = NAN;
+        if (spec->is_rate && timing && timing->ci_low > 0 && timing->ci_high > 0) {
+            out->low = out->middle * start->p50 / timing->ci_high;
+            out->high = out->middle * start->p50 / timing->ci_low;
+        }
     }
     return spec->is_rate ? use_comparison(h, spec, item, side, out) : ERR_OK;
 }

@@ -40,15 +40,6 @@ static int compare_rows(const void *a, const void *b)
     return strcmp(x->label, y->label);
 }
 
-static err_t change_text(html_t *h, const stats_difference_t *d, const char **out)
-{
-    const char *interval;
-    *out = "-";
-    if (!isfinite(d->ratio)) return ERR_OK;
-    TRY(interval_text(&h->arena, d->low, d->high, &interval));
-    return arena_format(&h->arena, out, "%s (%s)", figure_change(d->ratio - 1).text, interval);
-}
-
 /* The reason of an inconclusive metric, or the part that a change is attributed to. */
 static err_t remark_text(html_t *h, const compare_metric_t *metric, const char **out)
 {
@@ -72,7 +63,12 @@ static err_t print_row(html_t *h, const chart_forest_t *forest, const compare_me
             keys[n++] = other->key;
     TRY(html_key_words(h, metric->key, keys, n, &words));
     TRY(html_metric_name(h, metric->case_name, metric->test, words, &name));
-    TRY(change_text(h, d, &change));
+    const char *interval;
+    change = "-";
+    if (isfinite(d->ratio)) {
+        TRY(interval_text(&h->arena, d->low, d->high, &interval));
+        TRY(arena_format(&h->arena, &change, "%s (%s)", figure_change(d->ratio - 1).text, interval));
+    }
     TRY(arena_format(&h->arena, &times, "%s → %s", figure_time(d->base).text, figure_time(d->now).text));
     TRY(remark_text(h, metric, &said));
     fputs("<tr><th scope=\"row\">", h->out);

@@ -34,14 +34,6 @@ bool html_has_steps(const html_t *h)
     return false;
 }
 
-static err_t starts_text(html_t *h, const html_matrix_t *m, const char **out)
-{
-    *out = "";
-    if (m->n_starts > 1) TRY(arena_format(&h->arena, out, " Medians of %d starts.", m->n_starts));
-    if (!m->at[HTML_BASE]) return ERR_OK;
-    return arena_format(&h->arena, out, "%s Dashed lines and hollow markers: base.", *out);
-}
-
 enum { PART_DATA, PART_FORWARD, PART_BACKWARD, PART_COMPUTE, PART_COMM, PART_OPTIMIZER, PART_OTHER, N_PARTS };
 static const char *const part_names[N_PARTS] = {
     "data wait", "forward", "backward", "forward and backward", "exposed comm", "optimizer", "other"};
@@ -234,7 +226,10 @@ static err_t draw_steps(html_t *h, const void *efficiency)
             .reference = 1,
             .side_by_side = true};
         TRY(html_matrix_series(h, m, series, &chart.n_series, &n_left_out));
-        TRY(starts_text(h, m, &starts));
+        starts = "";
+        if (m->n_starts > 1) TRY(arena_format(&h->arena, &starts, " Medians of %d starts.", m->n_starts));
+        if (m->at[HTML_BASE])
+            TRY(arena_format(&h->arena, &starts, "%s Dashed lines and hollow markers: base.", starts));
         TRY(arena_format(&h->arena, &title, "Scaling efficiency%s%s", m->name[0] ? ": " : "", m->name));
         TRY(arena_format(
             &h->arena, &caption,

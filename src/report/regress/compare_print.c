@@ -154,9 +154,8 @@ static err_t print_table(view_t *v)
         TRY(change_text(v, d->ratio, &cell[3]));
         TRY(interval_text(&v->arena, d->low, d->high, &cell[4]));
         double q = at->q;
-        const char **out = &cell[5];
-        *out = isfinite(q) ? "< 0.0001" : "-";
-        if (q >= 0.0001) TRY(arena_format(&v->arena, out, "%.4f", q));
+        cell[5] = isfinite(q) ? "< 0.0001" : "-";
+        if (q >= 0.0001) TRY(arena_format(&v->arena, &cell[5], "%.4f", q));
         cell[6] = verdict_names[at->verdict];
     }
     v->render->table(v->out, &table);
@@ -171,18 +170,6 @@ static err_t side_text(view_t *v, const compare_side_t *side, const char **out)
     return arena_format(&v->arena, out, "%s: %d run%s%s%s%s%s", side->name, side->n_runs,
                         side->n_runs == 1 ? "" : "s", time[0] ? ", " : "", time, side->git[0] ? ", git " : "",
                         side->git);
-}
-
-/* The machine of base. Differences of new are in the notes. */
-static err_t machine_text(view_t *v, const char **out)
-{
-    const report_run_t *run = metrics_next_complete(v->comparison->base->runs);
-    *out = NULL;
-    if (!run || run->train || !isfinite(run->ranks)) return ERR_OK;
-    const report_field_t *cpu = fields_find(run->hardware, "cpu");
-    return arena_format(&v->arena, out, "%s, ranks: %s, threads per rank: %s",
-                        cpu && cpu->text ? cpu->text : "unknown CPU", figure_number(run->ranks).text,
-                        figure_number(run->threads).text);
 }
 
 /* "backward +98 %, forward +2 %", largest first. */
@@ -292,7 +279,16 @@ static err_t print_all(view_t *v)
     int n = 2;
     TRY(arena_format(&v->arena, &title, "comparison of %s with %s", c->sides[0].name, c->sides[1].name));
     for (int side = 0; side < 2; side++) TRY(side_text(v, &c->sides[side], &facts[side].text));
-    TRY(machine_text(v, &facts[n].text));
+    /* The machine of base. Differences of new are in the notes. */
+    const char **out = &facts[n].text;
+    const report_run_t *run = metrics_next_complete(v->comparison->base->runs);
+    *out = NULL;
+    if (run && !run->train && isfinite(run->ranks)) {
+        const report_field_t *cpu = fields_find(run->hardware, "cpu");
+        TRY(arena_format(&v->arena, out, "%s, ranks: %s, threads per rank: %s",
+                         cpu && cpu->text ? cpu->text : "unknown CPU", figure_number(run->ranks).text,
+                         figure_number(run->threads).text));
+    }
     n += facts[n].text != NULL;
     facts[n].name = "rule";
     TRY(arena_format(

@@ -216,33 +216,6 @@ static err_t sparkline_text(history_printer_t *p, const history_group_t *group,
     return arena_text(&p->arena, text, strlen(text), out);
 }
 
-/* Median over the recordings of maximum / minimum - 1 of their starts. */
-static err_t spread_text(history_printer_t *p, const history_metric_t *metric, const char **out)
-{
-    double *spread;
-    int n = 0;
-    TRY(arena_new(&p->arena, sizeof *spread * (size_t)(metric->n_values + 1), &spread));
-    for (int i = 0; i < metric->n_values; i++)
-        if (metric->values[i].n_used > 1 && !metric->values[i].disturbed)
-            spread[n++] = metric->values[i].high / metric->values[i].low - 1;
-    if (n == 0) return ERR_OK;
-    return arena_format(&p->arena, out, "%s", figure_percent(stats_median(spread, n)).text);
-}
-
-static err_t fill_row(history_printer_t *p, const history_group_t *group, const history_metric_t *metric,
-                      int n_label, const char **cells)
-{
-    const double *levels = metric->levels;
-    TRY(text_cut(&p->arena, metric->label, n_label, &cells[0]));
-    TRY(sparkline_text(p, group, metric, &cells[1]));
-    TRY(arena_format(&p->arena, &cells[2], "%s", figure_time(levels[metric->n_changes]).text));
-    TRY(spread_text(p, metric, &cells[3]));
-    TRY(arena_format(&p->arena, &cells[4], "%d", metric->n_values - metric->n_disturbed));
-    if (metric->n_changes == 0) return ERR_OK;
-    return arena_format(&p->arena, &cells[5], "%s",
-                        figure_change(levels[metric->n_changes] / levels[0] - 1).text);
-}
-
 /* Prints each metric of a group: sparkline, current level, spread, change. */
 static err_t history_print_metrics(history_printer_t *p, const history_group_t *group)
 {
@@ -265,8 +238,25 @@ static err_t history_print_metrics(history_printer_t *p, const history_group_t *
     memset(table.cells, 0, sizeof *table.cells * n_cells);
     const char **cells = table.cells;
     int n_label = HISTORY_WIDTH - OTHERS - (n_blocks > heading ? n_blocks : heading);
-    for (const history_metric_t *metric = group->metrics; metric; metric = metric->next, cells += COLUMNS)
-        TRY(fill_row(p, group, metric, n_label, cells));
+    for (const history_metric_t *metric = group->metrics; metric; metric = metric->next, cells += COLUMNS) {
+        const double *levels = metric->levels;
+        TRY(text_cut(&p->arena, metric->label, n_label, &cells[0]));
+        TRY(sparkline_text(p, group, metric, &cells[1]));
+        TRY(arena_format(&p->arena, &cells[2], "%s", figure_time(levels[metric->n_changes]).text));
+        /* Median over the recordings of maximum / minimum - 1 of their starts. */
+        double *spread;
+        int n = 0;
+        TRY(arena_new(&p->arena, sizeof *spread * (size_t)(metric->n_values + 1), &spread));
+        for (int i = 0; i < metric->n_values; i++)
+            if (metric->values[i].n_used > 1 && !metric->values[i].disturbed)
+                spread[n++] = metric->values[i].high / metric->values[i].low - 1;
+        if (n != 0)
+            TRY(arena_format(&p->arena, &cells[3], "%s", figure_percent(stats_median(spread, n)).text));
+        TRY(arena_format(&p->arena, &cells[4], "%d", metric->n_values - metric->n_disturbed));
+        if (metric->n_changes != 0)
+            TRY(arena_format(&p->arena, &cells[5], "%s",
+                             figure_change(levels[metric->n_changes] / levels[0] - 1).text));
+    }
     p->render->table(p->out, &table);
     return ERR_OK;
 }
@@ -428,22 +418,6 @@ static err_t put_note(history_printer_t *p, const char *text)
     return ERR_OK;
 }
 
-static err_t print_sum(history_printer_t *p, const history_group_t *group)
-{
-    const char *text;
-    TRY(arena_format(
-        &p->arena, &text, "Metrics: %d; with a change: %d, without: %d, in %d recordings over %.1f days.",
-        group->n_metrics, group->n_changed, group->n_metrics - group->n_changed - group->n_too_short,
-        group->n_complete, group->days));
-    TRY(put_note(p, text));
-    if (group->n_too_short == 0) return ERR_OK;
-    TRY(arena_format(
-        &p->arena, &text,
-        "Metrics with too few recordings: %d; a change point needs %d undisturbed values, %d on each side.",
-        group->n_too_short, HISTORY_MIN_VALUES, STATS_CHANGE_MIN_LENGTH));
-    return put_note(p, text);
-}
-
 static err_t print_group(history_printer_t *p, const history_group_t *group)
 {
     TRY(print_head(p, group));
@@ -459,7 +433,19 @@ static err_t print_group(history_printer_t *p, const history_group_t *group)
         TRY(print_rows(p, rows + i, next - i));
     }
     if (group->n_metrics > 0) TRY(history_print_metrics(p, group));
-    TRY(print_sum(p, group));
+    const char *text;
+    TRY(arena_format(
+        &p->arena, &text, "Metrics: %d; with a change: %d, without: %d, in %d recordings over %.1f days.",
+        group->n_metrics, group->n_changed, group->n_metrics - group->n_changed - group->n_too_short,
+        group->n_complete, group->days));
+    TRY(put_note(p, text));
+    if (group->n_too_short != 0) {
+        TRY(arena_format(
+            &p->arena, &text,
+            "Metrics with too few recordings: %d; a change point needs %d undisturbed values, %d on each side.",
+            group->n_too_short, HISTORY_MIN_VALUES, STATS_CHANGE_MIN_LENGTH));
+        TRY(put_note(p, text));
+    }
     if (p->render == &render_text) fputc('\n', p->out);
     arena_reset(&p->arena);
     return ERR_OK;

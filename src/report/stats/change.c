@@ -32,17 +32,6 @@ static double median_of(const double *values, int n, double *room)
 static const double to_deviation = 1.4826;
 static const double limit = 2; /* standard deviations beyond which values are winsorised */
 
-/* Clamps values to two robust standard deviations from the median. If more than half of the values are equal,
- * the median absolute deviation is 0 and nothing is clamped. */
-static void winsorise_series(double *ln, int n, double *room)
-{
-    double middle = median_of(ln, n, room);
-    for (int i = 0; i < n; i++) room[i] = fabs(ln[i] - middle);
-    double reach = limit * to_deviation * stats_median(room, n);
-    if (!(reach > 0)) return;
-    for (int i = 0; i < n; i++) ln[i] = fmin(fmax(ln[i], middle - reach), middle + reach);
-}
-
 /* The split with the largest sum of squares between its two levels. It also has the largest t, because the
  * total sum of squares is the same for every split and permutation. Values are centred. */
 static double best_split(const double *ln, int n, int *at)
@@ -71,7 +60,13 @@ static void find_change(series_t *s, int from, int to, int *at, double *p)
     double *ln = s->ln, mean = 0;
     *at = 0, *p = 1;
     for (int i = 0; i < n; i++) ln[i] = log(s->values[from + i]);
-    winsorise_series(ln, n, s->room);
+    /* Clamps values to two robust standard deviations from the median. If more than half of the values are equal,
+     * the median absolute deviation is 0 and nothing is clamped. */
+    double *room = s->room;
+    double middle = median_of(ln, n, room);
+    for (int i = 0; i < n; i++) room[i] = fabs(ln[i] - middle);
+    double reach = limit * to_deviation * stats_median(room, n);
+    for (int i = 0; i < n && reach > 0; i++) ln[i] = fmin(fmax(ln[i], middle - reach), middle + reach);
     for (int i = 0; i < n; i++) mean += ln[i] / n;
     if (!has_variation(ln, n)) return;
     for (int i = 0; i < n; i++) ln[i] -= mean;

@@ -1,263 +1,461 @@
 /* SPDX-License-Identifier: MIT */
-/* `dptrain bench comm`: its options, the plan in nccl-tests' terms that they make, and the run over what the communicator
- * offers. comm_table.c measures and prints. */
+/* `dptrain bench comm`: its options, and the run over what the communicator offers. Prints in nccl-tests' form: where every rank runs;
+ * a collective over all sizes, out of place and in place; the matrix of all pairs of ranks. */
 #include "tools/bench/comm.h"
 
+#include <math.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "base/mem.h"
 #include "base/opt.h"
 #include "cluster/hosts/machine.h"
 #include "tools/bench/cases.h"
 
-const comm_test_info_t comm_tests[COMM_TESTS] = {
-    {"all_reduce", COLLECTIVE_ALL_REDUCE, true, false, false},
-    {"all_gather", COLLECTIVE_ALL_GATHER, false, false, true},
-    {"reduce_scatter", COLLECTIVE_REDUCE_SCATTER, true, false, true},
-    {"broadcast", COLLECTIVE_BROADCAST, false, true, false},
-    {"reduce", COLLECTIVE_REDUCE, true, true, false},
-    {"alltoall", COLLECTIVE_ALLTOALL, false, false, true},
-    {"sendrecv", COLLECTIVE_SENDRECV, false, false, false},
-    {"bisection", COLLECTIVE_EXCHANGE, false, false, false},
-    {"all_pairs", COLLECTIVE_EXCHANGE, false, false, false},
-};
+typedef struct device_line {
+    char text[256];
+} device_line_t;
 
-double comm_busbw_factor(comm_test_t test, int n)
+/* "0-3,8" */
+static void format_cpus(char *out, size_t n_bytes)
 {
-    if (test == COMM_TEST_ALL_REDUCE) return (double)(2 * (n - 1)) / n;
-    return comm_tests[test].in_parts ? (double)(n - 1) / n : 1;
+    cpu_set_t cpus;
+    size_t used = 0;
+    out[0] = '\0';
+    if (sched_getaffinity(0, sizeof cpus, &cpus) != 0) return;
+    for (int i = 0; i < CPU_SETSIZE && used + 16 < n_bytes; i++) {
+        int last = i;
+        if (!CPU_ISSET(i, &cpus)) continue;
+        while (last + 1 < CPU_SETSIZE && CPU_ISSET(last + 1, &cpus)) last++;
+        used += (size_t)snprintf(out + used, n_bytes - used, last > i ? "%s%d-%d" : "%s%d", used ? "," : "",
+                                 i, last);
+        i = last;
+    }
 }
 
-int64_t comm_piece_count(comm_test_t test, int64_t n_bytes, collective_type_t type, int n)
+/* Collective. Prints where every rank runs. */
+static err_t comm_devices_print(comm_session_t *s)
 {
-    enum { PIECE_BYTES = 16 };
-    int64_t n_element = (int64_t)collective_type_size(type), count = n_bytes / n_element;
-    if (!comm_tests[test].in_parts) return count;
-    return count / n & -(PIECE_BYTES / n_element);
+    comm_t *comm = s->bench->comm;
+    device_line_t mine = {0}, *all = NULL;
+    char *out = mine.text;
+    size_t n_bytes = sizeof mine.text;
+    const backend_t *backend = s->bench->runtime.backend;
+    const backend_device_t *gpu = backend->device ? backend->device() : NULL;
+    const topo_t *topo = &s->bench->comm->topo;
+    char where[72], name[64];
+    if (gpu) {
+        snprintf(where, sizeof where, "%2d [%s]", gpu->index, gpu->pci);
+        snprintf(name, sizeof name, "%s", gpu->name);
+    } else {
+        char cpus[48];
+        format_cpus(cpus, sizeof cpus);
+        snprintf(where, sizeof where, "%s [%s]", backend->name, cpus);
+        machine_cpu_name(name, sizeof name);
+    }
+    snprintf(out, n_bytes, "#  Rank %2d Group %2d Pid %6d on %10s device %s %s", topo->rank, 0, (int)getpid(),
+             topo->host_name, where, name);
+    err_t err = mem_new_array(comm->size, sizeof *all, "the list of devices", &all);
+    TRY(comm_agree(comm, err, "listing the devices"));
+    err = comm_allgather(comm, &mine, sizeof mine, all, "listing the devices");
+    if (err == ERR_OK) {
+        bench_print("# Using devices");
+        for (int r = 0; r < comm->size; r++) bench_print("%s", all[r].text);
+        bench_print("#");
+    }
+    mem_free(&all);
+    return err;
 }
 
-int64_t comm_message_bytes(comm_test_t test, int64_t count, collective_type_t type, int n)
+enum { AT_ONCE = 16 }; /* pairs measured alternately, under the same conditions */
+
+typedef struct pairs {
+    comm_session_t *session;
+    comm_what_t what;
+    int64_t count;
+    int n;          /* ranks */
+    double *gbs;    /* [n × n]; NaN: not measured */
+    topo_t *places; /* [n] */
+} pairs_t;
+
+typedef struct pair {
+    int a, b;
+    int64_t n_wrong;
+    comm_call_t call;
+} pair_t;
+
+static bool next_pair(const pairs_t *p, int *a, int *b)
 {
-    return count * (int64_t)collective_type_size(type) * (comm_tests[test].in_parts ? n : 1);
+    if (++*b >= p->n) *b = ++*a + 1;
+    return *b < p->n;
 }
 
-err_t comm_sizes_resolve(comm_sizes_t *s, bool quick)
+static err_t make_calls(pairs_t *p, pair_t *pairs, int n)
 {
-    static const int64_t min = 8, max = 64 << 20, quick_max = 16 << 20;
-    int64_t first = s->min ? s->min : s->max && s->max < min ? s->max : min;
-    int64_t last = s->max ? s->max : quick ? quick_max : max;
-    if (!s->max && last < first) last = first;
-    if (first > last)
-        RAISE(ERR_USAGE, "no size to measure: --minbytes (-b) %lld is greater than --maxbytes (-e) %lld",
-              (long long)first, (long long)last);
-    if (s->factor == 1 && !s->step && first < last)
-        RAISE(ERR_USAGE,
-              "invalid --stepfactor (-f) 1: the size would never grow; use 2 or more, or --stepbytes (-i)");
-    if (!s->factor && !s->step) s->factor = quick ? 8 : 2;
-    s->min = first;
-    s->max = last;
+    comm_t *comm = p->session->bench->comm;
+    bool in_place = !p->session->plan.out_of_place;
+    err_t err = ERR_OK;
+    for (int i = 0; err == ERR_OK && i < n; i++) {
+        comm_what_t what = p->what;
+        what.peer = comm->rank == pairs[i].a   ? pairs[i].b
+                    : comm->rank == pairs[i].b ? pairs[i].a
+                                               : comm->rank;
+        err = comm_call_new(p->session, &what, p->count, in_place, &pairs[i].call);
+        pairs[i].n_wrong = -1;
+    }
+    TRY(comm_agree(comm, err, "preparing pairs"));
+    for (int i = 0; p->session->options->check && i < n; i++) {
+        TRY(comm_call_check(&pairs[i].call, &pairs[i].n_wrong));
+        p->session->n_wrong += pairs[i].n_wrong;
+    }
     return ERR_OK;
 }
 
-bool comm_sizes_next(const comm_sizes_t *s, int64_t *n_bytes)
+static err_t measure_calls(pairs_t *p, pair_t *pairs, int n)
 {
-    int64_t next = s->min;
-    bool beyond = false;
-    if (*n_bytes > 0)
-        beyond = s->factor > 1 ? __builtin_mul_overflow(*n_bytes, s->factor, &next)
-                               : __builtin_add_overflow(*n_bytes, s->step, &next);
-    if (beyond || next > s->max || next <= *n_bytes) return false;
-    *n_bytes = next;
-    return true;
-}
-
-enum { MAX_WORD = 32, MAX_WORDS = 16 };
-
-/* The words that a list may hold. */
-typedef struct vocabulary {
-    const char *option;
-    const char *const *words;
-    int n;
-    bool has_all;
-} vocabulary_t;
-
-/* Why a word that nccl-tests knows is not supported; NULL: unknown word. */
-static const char *why_unsupported(const char *option, const char *word)
-{
-    static const char *const eighths[] = {"fp8_e4m3", "f8e4m3", "f8e5m2", NULL};
-    if (strcmp(option, "datatype") == 0 && opt_listed(eighths, word))
-        return "8-bit float sums cannot be verified exactly; int8 moves the same amount of data";
-    return NULL;
-}
-
-/* The word of this program for one of mpi4py's, torch's or NumPy's; NULL: none. */
-static const char *synonym(const char *option, const char *word)
-{
-    if (strcmp(option, "op") == 0 && opt_is_among(word, "mean|average")) return "avg";
-    return NULL;
-}
-
-static err_t raise_unknown_word(const vocabulary_t *v, const char *word)
-{
-    char list[256] = "";
-    const char *why = why_unsupported(v->option, word), *nearest = synonym(v->option, word);
-    if (!nearest) nearest = opt_nearest(word, v->words, v->n);
-    if (why) RAISE(ERR_USAGE, "invalid --%s '%s': %s", v->option, word, why);
-    if (nearest) RAISE(ERR_USAGE, "invalid --%s '%s': did you mean '%s'?", v->option, word, nearest);
-    for (int i = 0; i < v->n; i++) {
-        size_t used = strlen(list);
-        snprintf(list + used, sizeof list - used, "%s%s", i ? ", " : "", v->words[i]);
+    bench_work_t works[AT_ONCE] = {0};
+    bench_result_t results[AT_ONCE];
+    for (int i = 0; i < n; i++) works[i] = comm_call_work(&pairs[i].call, "all_pairs");
+    err_t err = bench_measure(p->session->bench, works, n, results);
+    for (int i = 0; err == ERR_OK && i < n; i++) {
+        int a = pairs[i].a, b = pairs[i].b;
+        bool remote = p->places[a].host != p->places[b].host;
+        comm_rate_t rate = comm_rate(p->session, &pairs[i].call, results[i].p50, remote);
+        p->gbs[a * p->n + b] = p->gbs[b * p->n + a] = rate.busbw_gbs;
+        p->session->n_points++;
+        err = comm_record(&pairs[i].call, &results[i], &rate, pairs[i].n_wrong, a, b);
     }
-    RAISE(ERR_USAGE, "invalid --%s '%s': expected a comma-separated list of %s%s", v->option, word, list,
-          v->has_all ? ", all" : "");
+    for (int i = 0; i < n; i++) bench_result_free(&results[i]);
+    return err;
 }
 
-static int find_word(const vocabulary_t *v, const char *word)
+static err_t pairs_measure(pairs_t *p)
 {
-    for (int i = 0; i < v->n; i++)
-        if (strcmp(v->words[i], word) == 0) return i;
-    return -1;
+    int a = 0, b = 0;
+    bool more = next_pair(p, &a, &b);
+    while (more) {
+        pair_t pairs[AT_ONCE] = {0};
+        int n = 0;
+        for (; more && n < AT_ONCE; more = next_pair(p, &a, &b)) pairs[n++] = (pair_t){.a = a, .b = b};
+        err_t err = make_calls(p, pairs, n);
+        if (err == ERR_OK) err = measure_calls(p, pairs, n);
+        for (int i = 0; i < n; i++) comm_call_free(&pairs[i].call);
+        TRY(err);
+    }
+    return ERR_OK;
 }
 
-/* The indices of the words, each once, in the order given. */
-static err_t parse_words(const vocabulary_t *v, const char *text, int indices[MAX_WORDS], int *n, bool *all)
+static void pairs_print_extreme(const pairs_t *p, const char *word, int at)
 {
-    *n = 0;
-    *all = false;
-    for (const char *at = text;; at++) {
-        char word[MAX_WORD];
-        size_t length = strcspn(at, ",");
-        snprintf(word, sizeof word, "%.*s", (int)(length < MAX_WORD ? length : MAX_WORD - 1), at);
-        at += length;
-        if (v->has_all && strcmp(word, "all") == 0) {
-            *all = true;
-        } else {
-            int i = find_word(v, word), k = 0;
-            if (i < 0) return raise_unknown_word(v, word);
-            while (k < *n && indices[k] != i) k++;
-            indices[k] = i;
-            *n += k == *n;
+    int a = at / p->n, b = at % p->n;
+    bench_print("# %s pair: rank %d (%s) and rank %d (%s), %.2f GB/s each way", word, a,
+                p->places[a].host_name, b, p->places[b].host_name, p->gbs[at]);
+}
+
+static void pairs_print_matrix(const pairs_t *p)
+{
+    enum { MAX_SHOWN = 96 };
+    int slowest = -1, fastest = -1, n = p->n < MAX_SHOWN ? p->n : MAX_SHOWN;
+    char headings[MAX_SHOWN][12];
+    table_t table = {.columns = {{"rank", .min_width = 8}}, .n_columns = 1 + n, .comment = true};
+    for (int b = 0; b < n; b++) {
+        snprintf(headings[b], sizeof headings[b], "%d", b);
+        table.columns[1 + b] = (table_column_t){.heading = headings[b], .min_width = 6};
+    }
+    for (int a = 0; a < p->n; a++) {
+        table_cell(&table, "%d", a);
+        for (int b = 0; b < p->n; b++) {
+            int at = a * p->n + b;
+            bool none = isnan(p->gbs[at]);
+            if (b < n) table_cell(&table, none ? "-" : "%.2f", p->gbs[at]);
+            if (none) continue;
+            if (slowest < 0 || p->gbs[at] < p->gbs[slowest]) slowest = at;
+            if (fastest < 0 || p->gbs[at] > p->gbs[fastest]) fastest = at;
         }
-        if (!*at) break;
     }
-    for (int i = 0; *all && i < v->n; i++) indices[i] = i;
-    if (*all) *n = v->n;
+    table_log(&table);
+    table_free(&table);
+    if (n < p->n) bench_print("# columns from rank %d on are only in the records", n);
+    if (slowest < 0) return;
+    pairs_print_extreme(p, "slowest", slowest);
+    pairs_print_extreme(p, "fastest", fastest);
+}
+
+/* Collective. The matrix of all pairs of ranks, at the largest size. */
+static err_t comm_all_pairs(comm_session_t *session, const comm_what_t *what)
+{
+    comm_t *comm = session->bench->comm;
+    pairs_t p = {.session = session, .what = *what, .n = comm->size};
+    int64_t n_all = (int64_t)p.n * p.n;
+    p.count = comm_piece_count(what->test, session->sizes.max, what->type, p.n);
+    if (p.count == 0) return ERR_OK;
+    err_t err = mem_new_array(n_all, sizeof *p.gbs, "the matrix of pairs", &p.gbs);
+    if (err == ERR_OK) err = mem_new_array(p.n, sizeof *p.places, "the hosts of ranks", &p.places);
+    err = comm_agree(comm, err, "preparing pairs");
+    if (err == ERR_OK)
+        err = comm_allgather(comm, &comm->topo, sizeof comm->topo, p.places, "finding the hosts of ranks");
+    if (err == ERR_OK) {
+        for (int64_t i = 0; i < n_all; i++) p.gbs[i] = NAN;
+        bench_print("# all_pairs: GB/s each way while two ranks swap %lld bytes of %s and the others wait",
+                    (long long)comm_message_bytes(what->test, p.count, what->type, p.n),
+                    collective_type_names[what->type]);
+        err = pairs_measure(&p);
+        if (err == ERR_OK || session->bench->interrupted) pairs_print_matrix(&p);
+    }
+    mem_free(&p.places);
+    mem_free(&p.gbs);
+    return err;
+}
+
+/* One half of a row: out of place, or in place. */
+typedef struct half {
+    bool wanted;
+    comm_call_t call;
+    int64_t n_wrong;
+    bench_result_t result;
+    comm_rate_t rate;
+} half_t;
+
+static void comm_table_header(const comm_session_t *s, const comm_what_t *what)
+{
+    comm_t *comm = s->bench->comm;
+    char library[128];
+    collective_library(comm, what->lane->by, library, sizeof library);
+    bench_print("# %s, %s, %s: %d ranks on %d host%s, medians", comm_tests[what->test].name,
+                what->lane->by->name, library, comm->size, comm->topo.n_hosts,
+                comm->topo.n_hosts > 1 ? "s" : "");
+    if (s->line_rate_gbs > 0) bench_print("# line rate: %g GB/s one way", s->line_rate_gbs);
+    bench_print("#");
+    static const table_t table = {
+        .columns = {{"size", .unit = "(B)", .min_width = 12},
+                    {"count", .unit = "(elements)", .min_width = 12},
+                    {"type", .min_width = 8},
+                    {"redop", .min_width = 6},
+                    {"root", .min_width = 6},
+                    {"time", .unit = "(us)", .min_width = 7, .group = "out-of-place"},
+                    {"algbw", .unit = "(GB/s)"},
+                    {"busbw", .unit = "(GB/s)"},
+                    {"#wrong"},
+                    {"time", .unit = "(us)", .min_width = 7, .group = "in-place"},
+                    {"algbw", .unit = "(GB/s)"},
+                    {"busbw", .unit = "(GB/s)"},
+                    {"#wrong"},
+                    {"algorithm", true}},
+        .n_columns = 14,
+        .comment = true,
+        .units_below = true};
+    *s->table = table;
+    table_log(s->table); /* the headings */
+}
+
+static void half_cells(const half_t *h, table_t *table)
+{
+    double us = h->result.p50 * 1e6;
+    if (!h->wanted) {
+        for (int i = 0; i < 4; i++) table_cell(table, "N/A");
+        return;
+    }
+    table_cell(table, us >= 10000 ? "%.0f" : us >= 100 ? "%.1f" : "%.2f", us);
+    table_cell(table, "%.2f", h->rate.algbw_gbs);
+    table_cell(table, "%.2f", h->rate.busbw_gbs);
+    table_cell(table, h->n_wrong >= 0 ? "%lld" : "N/A", (long long)h->n_wrong);
+}
+
+static void comm_table_row(const comm_session_t *s, const comm_what_t *what, const half_t halves[2])
+{
+    const comm_test_info_t *test = &comm_tests[what->test];
+    const comm_call_t *call = &halves[halves[0].wanted ? 0 : 1].call;
+    char marks[2][48], algorithm[128];
+    table_t *table = s->table;
+    collective_algorithm(s->bench->comm, what->lane->by, algorithm, sizeof algorithm);
+    table_cell(table, "%lld", (long long)call->n_bytes);
+    table_cell(table, "%lld", (long long)call->count);
+    table_cell(table, "%s", collective_type_names[what->type]);
+    table_cell(table, "%s", test->reduces ? collective_op_names[what->op] : "none");
+    table_cell(table, "%d", test->rooted ? (int)s->options->root : -1);
+    for (int i = 0; i < 2; i++) {
+        half_cells(&halves[i], table);
+        /* "  out-of-place~*": marks of one half. */
+        const half_t *h = &halves[i];
+        char *out = marks[i];
+        size_t n_bytes = sizeof marks[i];
+        out[0] = '\0';
+        const char *mark = h->wanted ? bench_mark(&h->result) : "";
+        if (mark[0] || h->rate.above_line_rate)
+            snprintf(out, n_bytes, "  %s%s%s", h->call.in_place ? "in-place" : "out-of-place", mark,
+                     h->rate.above_line_rate ? "*" : "");
+    }
+    table_cell(table, "%s%s%s", algorithm, marks[0], marks[1]);
+    table_log(table);
+}
+
+/* Collective. Measures both halves alternately, under the same conditions. */
+static err_t measure_halves(comm_session_t *s, const comm_what_t *what, half_t halves[2])
+{
+    bench_work_t works[2] = {0};
+    bench_result_t results[2];
+    char text[96];
+    half_t *wanted[2];
+    int n = 0;
+    snprintf(text, sizeof text, "%s of %lld bytes", comm_tests[what->test].name,
+             (long long)halves[halves[0].wanted ? 0 : 1].call.n_bytes);
+    for (int i = 0; i < 2; i++) {
+        if (!halves[i].wanted) continue;
+        works[n] = comm_call_work(&halves[i].call, text);
+        wanted[n++] = &halves[i];
+    }
+    err_t err = bench_measure(s->bench, works, n, results);
+    for (int i = 0; i < n; i++) wanted[i]->result = results[i];
+    for (int i = 0; err == ERR_OK && i < n; i++) {
+        half_t *h = wanted[i];
+        h->rate = comm_rate(s, &h->call, h->result.p50, s->bench->comm->topo.n_hosts > 1);
+        s->busbw_sum += h->rate.busbw_gbs;
+        s->n_busbw++;
+        s->n_points++;
+        err = comm_record(&h->call, &h->result, &h->rate, h->n_wrong, -1, -1);
+    }
+    return err;
+}
+
+/* Whether results are compared. */
+static bool is_checked(const comm_session_t *s, const comm_what_t *what)
+{
+    const comm_check_t check = {.kind = comm_tests[what->test].kind,
+                                .type = what->type,
+                                .op = what->op,
+                                .size = s->bench->comm->size};
+    return s->options->check && comm_check_is_exact(&check, what->lane->by->memory == COLLECTIVE_ON_DEVICE);
+}
+
+static err_t prepare_halves(comm_session_t *s, const comm_what_t *what, int64_t count, half_t halves[2])
+{
+    err_t err = ERR_OK;
+    for (int i = 0; err == ERR_OK && i < 2; i++)
+        if (halves[i].wanted) err = comm_call_new(s, what, count, i == 1, &halves[i].call);
+    TRY(comm_agree(s->bench->comm, err, "preparing a collective"));
+    for (int i = 0; i < 2; i++) {
+        halves[i].n_wrong = -1;
+        if (!halves[i].wanted || !is_checked(s, what)) continue;
+        TRY(comm_call_check(&halves[i].call, &halves[i].n_wrong));
+        s->n_wrong += halves[i].n_wrong;
+    }
     return ERR_OK;
 }
 
-bool comm_has_type(const collective_ops_t *by, collective_type_t type)
+static err_t comm_table_measure(comm_session_t *s, const comm_what_t *what, int64_t count)
 {
-    return by->types >> type & 1;
-}
-
-bool comm_has_op(const collective_ops_t *by, collective_op_t op)
-{
-    return by->ops >> op & 1;
-}
-
-/* Whether a communicator offers a test in one of the ways to be measured. */
-static bool comm_plan_has_test(const comm_plan_t *plan, const collective_ops_t *by, comm_test_t test)
-{
-    unsigned kinds = (plan->out_of_place ? by->out_of_place : 0) | (plan->in_place ? by->in_place : 0);
-    return kinds >> comm_tests[test].kind & 1;
-}
-
-static err_t check_test(const comm_plan_t *plan, const collective_ops_t *by, comm_test_t test)
-{
-    const char *name = comm_tests[test].name;
-    if (comm_plan_has_test(plan, by, test)) return ERR_OK;
-    if (!((by->out_of_place | by->in_place) >> comm_tests[test].kind & 1))
-        RAISE(ERR_USAGE, "--test %s: %s", name, by->limits);
-    if (plan->out_of_place) RAISE(ERR_USAGE, "--inplace out: %s", by->limits);
-    RAISE(ERR_USAGE, "--inplace in: %s supports %s only out of place", by->title, name);
-}
-
-/* `all` skips what a communicator does not offer; naming it is an error. */
-static err_t check_offered(const comm_plan_t *plan, const collective_ops_t *by)
-{
-    bool any = false;
-    for (int i = 0; i < plan->n_tests; i++) {
-        any |= comm_plan_has_test(plan, by, plan->tests[i]);
-        if (!plan->all_tests) TRY(check_test(plan, by, plan->tests[i]));
+    const collective_ops_t *by = what->lane->by;
+    collective_kind_t kind = comm_tests[what->test].kind;
+    half_t halves[2] = {
+        {.wanted = s->plan.out_of_place && by->out_of_place >> kind & 1},
+        {.wanted = s->plan.in_place && by->in_place >> kind & 1},
+    };
+    err_t err = prepare_halves(s, what, count, halves);
+    if (err == ERR_OK) err = measure_halves(s, what, halves);
+    if (err == ERR_OK) comm_table_row(s, what, halves);
+    for (int i = 0; i < 2; i++) {
+        comm_call_free(&halves[i].call);
+        bench_result_free(&halves[i].result);
     }
-    if (!any) RAISE(ERR_USAGE, "--inplace %s: %s", plan->in_place ? "in" : "out", by->limits);
-    for (int i = 0; i < plan->n_types && !plan->all_types; i++)
-        if (!comm_has_type(by, plan->types[i]))
-            RAISE(ERR_USAGE, "--datatype %s: %s", collective_type_names[plan->types[i]], by->limits);
-    for (int i = 0; i < plan->n_ops && !plan->all_ops; i++)
-        if (!comm_has_op(by, plan->ops[i]))
-            RAISE(ERR_USAGE, "--op %s: %s", collective_op_names[plan->ops[i]], by->limits);
+    return err;
+}
+
+/* Prints how sizes were rounded, and which were skipped. */
+static void comm_table_rounding(const comm_session_t *s, const comm_what_t *what)
+{
+    char left_out[128] = "";
+    size_t used = 0;
+    bool rounded = false;
+    int n = s->bench->comm->size, n_looked = 0;
+    /* A range in small steps can be very long; its beginning shows the rule. */
+    for (int64_t n_bytes = 0; n_looked++ < 1000 && comm_sizes_next(&s->sizes, &n_bytes);) {
+        int64_t count = comm_piece_count(what->test, n_bytes, what->type, n);
+        rounded |= count > 0 && comm_message_bytes(what->test, count, what->type, n) != n_bytes;
+        if (count == 0 && used + 32 < sizeof left_out)
+            used += (size_t)snprintf(left_out + used, sizeof left_out - used, " %lld", (long long)n_bytes);
+    }
+    const char *unit = comm_tests[what->test].in_parts ? "16 bytes per rank" : "whole elements";
+    if (rounded) bench_print("# sizes are rounded down to %s, as nccl-tests does", unit);
+    if (left_out[0]) bench_print("# skipped, too small for %s:%s", unit, left_out);
+}
+
+/* This rank's partner in a bisection; itself for the last of an odd number of ranks. */
+static int bisection_peer(const comm_t *comm)
+{
+    int half = comm->size / 2;
+    return comm->rank < half ? comm->rank + half : comm->rank < 2 * half ? comm->rank - half : comm->rank;
+}
+
+/* All types and operations of a collective. */
+static err_t comm_table_types(comm_session_t *s, comm_what_t what)
+{
+    const comm_plan_t *plan = &s->plan;
+    const collective_ops_t *by = what.lane->by;
+    int n_ops = comm_tests[what.test].reduces ? plan->n_ops : 1;
+    for (int t = 0; t < plan->n_types; t++)
+        for (int o = 0; o < n_ops; o++) {
+            what.type = plan->types[t];
+            what.op = plan->ops[o];
+            if (!comm_has_type(by, what.type) || !comm_has_op(by, what.op)) continue; /* of `all` */
+            if (what.test == COMM_TEST_ALL_PAIRS) {
+                TRY(comm_all_pairs(s, &what));
+                continue;
+            }
+            if (o == 0) comm_table_rounding(s, &what);
+            if (s->options->check && !is_checked(s, &what))
+                bench_print("# %s, avg is not checked: %s multiplies by 1/%d first, which rounds",
+                            collective_type_names[what.type], what.lane->by->title, s->bench->comm->size);
+            int64_t n_bytes = 0;
+            while (comm_sizes_next(&s->sizes, &n_bytes)) {
+                int64_t count = comm_piece_count(what.test, n_bytes, what.type, s->bench->comm->size);
+                if (count > 0) TRY(comm_table_measure(s, &what, count));
+            }
+        }
     return ERR_OK;
 }
 
-static err_t parse_communicators(const char *text, comm_plan_t *out)
+/* Collective. All sizes, types and operations of a collective. */
+static err_t comm_table(comm_session_t *session, comm_test_t test, comm_lane_t *lane)
 {
-    const char *words[COLLECTIVE_MAX_OPS + 1];
-    int indices[MAX_WORDS], n, n_names = collective_names(words);
-    bool all;
-    words[n_names] = "auto";
-    const vocabulary_t communicator = {"communicator", words, n_names + 1, false};
-    TRY(parse_words(&communicator, text, indices, &n, &all));
-    for (int i = 0; i < n; i++) {
-        if (indices[i] < n_names)
-            out->names[out->n_names++] = words[indices[i]];
-        else if (n > 1)
-            RAISE(ERR_USAGE, "invalid --communicator '%s': auto cannot be combined with others", text);
+    comm_what_t what = {.test = test, .lane = lane, .peer = bisection_peer(session->bench->comm)};
+    session->busbw_sum = 0;
+    session->n_busbw = session->n_points = session->n_wrong = 0;
+    session->above_line_rate = false;
+    table_t table = {0};
+    session->table = &table;
+    if (test != COMM_TEST_ALL_PAIRS) comm_table_header(session, &what);
+    if (test == COMM_TEST_BISECTION)
+        bench_print("# rank i swaps with rank i + %d; rates are per rank, one way; the cut carries %d times "
+                    "busbw each way",
+                    session->bench->comm->size / 2, session->bench->comm->size / 2);
+    err_t err = comm_table_types(session, what);
+    if (err == ERR_OK || session->bench->interrupted) {
+        if (session->n_points == 0 && session->n_wrong == 0)
+            bench_print("# no point was measured");
+        else if (session->options->check)
+            bench_print("# Out of bounds values : %lld %s", (long long)session->n_wrong,
+                        session->n_wrong ? "FAILED" : "OK");
+        else
+            bench_print("# Out of bounds values : not checked (--check 0)");
+        if (session->n_busbw > 0)
+            bench_print("# Avg bus bandwidth    : %g", session->busbw_sum / (double)session->n_busbw);
+        if (session->above_line_rate)
+            bench_print(
+                "# * above the line rate of %g GB/s: part of the data did not cross the network, or the "
+                "rate is wrong (--line-rate)",
+                session->line_rate_gbs);
+        bench_print("#");
     }
-    return ERR_OK;
-}
-
-err_t comm_plan_parse(const comm_words_t *words, comm_plan_t *out)
-{
-    const char *test_words[COMM_TESTS];
-    for (int i = 0; i < COMM_TESTS; i++) test_words[i] = comm_tests[i].name;
-    const vocabulary_t test = {"test", test_words, COMM_TESTS, true};
-    const vocabulary_t type = {"datatype", collective_type_names, COLLECTIVE_TYPES, true};
-    const vocabulary_t op = {"op", collective_op_names, COLLECTIVE_OPS, true};
-    int indices[MAX_WORDS];
-    *out = (comm_plan_t){.out_of_place = strcmp(words->inplace, "in") != 0,
-                         .in_place = strcmp(words->inplace, "out") != 0};
-    TRY(parse_words(&test, words->tests, indices, &out->n_tests, &out->all_tests));
-    for (int i = 0; i < out->n_tests; i++) out->tests[i] = (comm_test_t)indices[i];
-    TRY(parse_words(&type, words->types, indices, &out->n_types, &out->all_types));
-    for (int i = 0; i < out->n_types; i++) out->types[i] = (collective_type_t)indices[i];
-    TRY(parse_words(&op, words->ops, indices, &out->n_ops, &out->all_ops));
-    for (int i = 0; i < out->n_ops; i++) out->ops[i] = (collective_op_t)indices[i];
-    TRY(parse_communicators(words->communicators, out));
-    for (int i = 0; i < out->n_names; i++) {
-        const collective_ops_t *by = collective_find(out->names[i]);
-        if (by) TRY(check_offered(out, by));
-    }
-    return ERR_OK;
-}
-
-/* By name; NULL: not offered. */
-static const collective_ops_t *find_offered(const collective_ops_t *const *offered, int n, const char *name)
-{
-    for (int i = 0; i < n; i++)
-        if (strcmp(offered[i]->name, name) == 0) return offered[i];
-    return NULL;
-}
-
-err_t comm_plan_settle(comm_plan_t *plan, const collective_ops_t *const *offered, int n)
-{
-    for (int k = 0; k < plan->n_names; k++)
-        if (!find_offered(offered, n, plan->names[k]))
-            RAISE(ERR_USAGE, "--communicator %s needs %s", plan->names[k], collective_needs(plan->names[k]));
-    for (int i = 0; i < n; i++) {
-        bool wanted = plan->n_names == 0 && i == 0;
-        for (int k = 0; k < plan->n_names; k++) wanted |= strcmp(plan->names[k], offered[i]->name) == 0;
-        if (!wanted) continue;
-        plan->by[plan->n_by++] = offered[i];
-        TRY(check_offered(plan, offered[i]));
-    }
-    return ERR_OK;
+    table_free(&table);
+    return err;
 }
 
 #define FIELD(name) offsetof(bench_comm_options_t, name)
 static const char *const inplace_words[] = {"both", "in", "out", NULL};
-static const opt_t table[] = {
+static const opt_t comm_option_table[] = {
     {"test", OPT_STRING, FIELD(test), "all_reduce", 0, 0, NULL, "LIST",
      "collectives: all_reduce, all_gather, reduce_scatter, broadcast, reduce, alltoall, sendrecv, bisection, "
      "all_pairs; or all",
@@ -322,19 +520,6 @@ static err_t comm_check_options(void *options)
     return ERR_OK;
 }
 
-/* Collective. Each host's fastest port, minimum over hosts; 0 with one host, or if one reports none. */
-static err_t find_line_rate(comm_session_t *s)
-{
-    machine_port_t ports[MACHINE_MAX_PORTS];
-    comm_t *comm = s->bench->comm;
-    s->line_rate_gbs = s->options->line_rate_gbs;
-    if (s->line_rate_gbs > 0 || comm->topo.n_hosts == 1) return ERR_OK;
-    int n = machine_ports(ports);
-    for (int i = 0; i < n; i++)
-        if (ports[i].bits_per_sec / 8e9 > s->line_rate_gbs) s->line_rate_gbs = ports[i].bits_per_sec / 8e9;
-    return comm_allreduce(comm, &s->line_rate_gbs, 1, DTYPE_F64, COMM_MIN, "finding the line rate");
-}
-
 /* Checks that need the number of ranks. */
 static err_t check_ranks(const bench_comm_options_t *o, int n)
 {
@@ -363,7 +548,16 @@ static err_t comm_run(bench_t *bench, const void *options)
     int n_offered = collective_list(bench->comm, offered);
     TRY(comm_agree(bench->comm, comm_plan_settle(&s.plan, offered, n_offered), "choosing communicators"));
     err_t err;
-    TRY_OUT(err, find_line_rate(&s));
+    /* Collective. Each host's fastest port, minimum over hosts; 0 with one host, or if one reports none. */
+    machine_port_t ports[MACHINE_MAX_PORTS];
+    comm_t *comm = s.bench->comm;
+    s.line_rate_gbs = s.options->line_rate_gbs;
+    if (!(s.line_rate_gbs > 0) && comm->topo.n_hosts != 1) {
+        int n = machine_ports(ports);
+        for (int i = 0; i < n; i++)
+            if (ports[i].bits_per_sec / 8e9 > s.line_rate_gbs) s.line_rate_gbs = ports[i].bits_per_sec / 8e9;
+        TRY_OUT(err, comm_allreduce(comm, &s.line_rate_gbs, 1, DTYPE_F64, COMM_MIN, "finding the line rate"));
+    }
     const comm_plan_t *plan = &s.plan;
     int64_t n_buffers = 0;
     for (int i = 0; i < plan->n_by; i++) n_buffers += comm_lane_buffers(&s, plan->by[i]);
@@ -384,8 +578,8 @@ const bench_case_t bench_comm = {
     .name = "comm",
     .summary = "collectives of MPI, NCCL and shared memory, as in nccl-tests",
     .min_ranks = 2,
-    .table = table,
-    .n_options = sizeof table / sizeof table[0],
+    .table = comm_option_table,
+    .n_options = sizeof comm_option_table / sizeof comm_option_table[0],
     .n_options_bytes = sizeof(bench_comm_options_t),
     .check = comm_check_options,
     .run = comm_run,

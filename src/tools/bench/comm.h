@@ -83,7 +83,8 @@ err_t comm_plan_parse(const comm_words_t *words, comm_plan_t *out);
  *   offered  [n] by collective_list: the same on all ranks */
 err_t comm_plan_settle(comm_plan_t *plan, const collective_ops_t *const *offered, int n);
 
-/* Whether a communicator offers a type or an operation. */
+/* Whether a communicator offers a test in one of the ways to be measured, or a type or an operation. */
+bool comm_plan_has_test(const comm_plan_t *plan, const collective_ops_t *by, comm_test_t test);
 bool comm_has_type(const collective_ops_t *by, collective_type_t type);
 bool comm_has_op(const collective_ops_t *by, collective_op_t op);
 
@@ -212,11 +213,5 @@ comm_rate_t comm_rate(comm_session_t *session, const comm_call_t *call, double s
  *   a, b     the ranks of a pair; -1: not a pair */
 err_t comm_record(const comm_call_t *call, const bench_result_t *result, const comm_rate_t *rate,
                   int64_t n_wrong, int a, int b);
-
-/* Collective. Prints where every rank runs. */
-err_t comm_devices_print(comm_session_t *session);
-
-/* Collective. All sizes, types and operations of a collective. */
-err_t comm_table(comm_session_t *session, comm_test_t test, comm_lane_t *lane);
 
 #endif

@@ -279,14 +279,6 @@ static err_t gather_parts(bench_t *bench, work_state_t *s, int64_t n, double *pa
     return ERR_OK;
 }
 
-/* With --turns, the other job has filled the caches with its own data. */
-static err_t refill_caches(bench_t *bench, const work_state_t *s)
-{
-    if (!bench->turns || s->work->prepare || !is_participant(bench, s)) return ERR_OK;
-    double sec[SETTLE_SAMPLES];
-    return run_samples(bench, s, SETTLE_SAMPLES, sec, NULL);
-}
-
 static int64_t max_samples(const bench_t *bench)
 {
     return bench->options->n_samples > 0 ? bench->options->n_samples : BENCH_MAX_SAMPLES;
@@ -299,7 +291,12 @@ static err_t measure_batch(measurement_t *m, work_state_t *s)
     int64_t left = max_samples(m->bench) - samples->n, n = left < s->per_batch ? left : s->per_batch;
     if (n == 0) return ERR_OK;
     double start = clock_sec();
-    TRY(refill_caches(m->bench, s));
+    /* With --turns, the other job has filled the caches with its own data. */
+    bench_t *bench = m->bench;
+    if (bench->turns && !s->work->prepare && is_participant(bench, s)) {
+        double sec[SETTLE_SAMPLES];
+        TRY(run_samples(bench, s, SETTLE_SAMPLES, sec, NULL));
+    }
     TRY(wait_for_ranks(m->bench, s));
     load_begin(&m->bench->load);
     if (is_participant(m->bench, s)) TRY(run_samples(m->bench, s, n, mine, parts));

@@ -104,27 +104,6 @@ static void add_arrangement(step_bench_t *s, scaling_t mode, int n_ranks, int64_
              n_ranks, n_ranks > 1 ? "s" : "");
 }
 
-/* Sizes 1, 2, 4, … and all ranks. With all ranks, weak and strong are the same. */
-static void list_arrangements(step_bench_t *s)
-{
-    int size = s->bench->comm->size;
-    for (int n = 1; n < size && s->options->scaling; n *= 2) add_arrangement(s, WEAK, n, n);
-    add_arrangement(s, WEAK, size, size);
-    if (size == 1 || !s->options->scaling) return;
-    add_arrangement(s, ALONE, size, 1);
-    for (int n = 1; n < size; n *= 2) add_arrangement(s, STRONG, n, size);
-}
-
-/* Collective. The batch that the first trial has chosen; rank 0 takes part in it. */
-static err_t learn_batch(step_bench_t *s, arrangement_t *a)
-{
-    if (s->batch) return ERR_OK;
-    if (a->trial) s->batch = trial_batch(a->trial) / a->n_shares;
-    TRY(comm_broadcast(s->bench->comm, &s->batch, sizeof s->batch, 0, "preparing a trial"));
-    a->batch = a->n_shares * s->batch;
-    return ERR_OK;
-}
-
 /* Collective. Opens the communicator of the arrangement's ranks and a trial on it. */
 static err_t open_arrangement(step_bench_t *s, arrangement_t *a)
 {
@@ -151,7 +130,12 @@ static err_t open_arrangement(step_bench_t *s, arrangement_t *a)
     /* The others sleep meanwhile. */
     TRY(comm_barrier_asleep(bench->comm, "preparing a trial"));
     TRY(comm_agree(bench->comm, err, "preparing a trial"));
-    TRY(learn_batch(s, a));
+    /* Collective. The batch that the first trial has chosen; rank 0 takes part in it. */
+    if (!s->batch) {
+        if (a->trial) s->batch = trial_batch(a->trial) / a->n_shares;
+        TRY(comm_broadcast(s->bench->comm, &s->batch, sizeof s->batch, 0, "preparing a trial"));
+        a->batch = a->n_shares * s->batch;
+    }
     TRY(bench_check_stop(bench));
     if (a->comm) TRY(trial_warm_up(a->trial));
     return comm_barrier_asleep(bench->comm, "preparing a trial");
@@ -320,7 +304,14 @@ static err_t step_run(bench_t *bench, const void *options)
     s->bench = bench;
     s->options = options;
     s->batch = s->options->batch;
-    list_arrangements(s);
+    /* Sizes 1, 2, 4, … and all ranks. With all ranks, weak and strong are the same. */
+    int size = s->bench->comm->size;
+    for (int n = 1; n < size && s->options->scaling; n *= 2) add_arrangement(s, WEAK, n, n);
+    add_arrangement(s, WEAK, size, size);
+    if (size != 1 && s->options->scaling) {
+        add_arrangement(s, ALONE, size, 1);
+        for (int n = 1; n < size; n *= 2) add_arrangement(s, STRONG, n, size);
+    }
     err_t err = measure_arrangements(s);
     runtime_abort_alone(&bench->runtime, err);
     for (int i = s->n - 1; i >= 0; i--) {
