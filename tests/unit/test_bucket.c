@@ -7,7 +7,7 @@
 #include "cluster/comm/gradients.h"
 #include "cluster/session/runtime.h"
 #include "tests/tap.h"
-#include "train/learn/gradients.h"
+#include "train/learn/gradient_sums.h"
 
 enum { N_MAX = 1000, MAX_CALLS = 64, MIB = 1 << 20 };
 

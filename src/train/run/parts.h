@@ -12,7 +12,7 @@
 #include "train/feed/data.h"
 #include "train/feed/input_stats.h"
 #include "train/feed/prefetcher.h"
-#include "train/learn/gradients.h"
+#include "train/learn/gradient_sums.h"
 #include "train/learn/optim.h"
 #include "train/learn/schedule.h"
 #include "train/output/metrics.h"

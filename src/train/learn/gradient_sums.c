@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Starts the allreduce of a range of gradients as soon as the backward pass has filled it; stores the gradients of each
  * virtual shard and sums them in a fixed order. Reduction and exchange are left to cluster/comm. */
-#include "train/learn/gradients.h"
+#include "train/learn/gradient_sums.h"
 
 #include <string.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* How the gradients of a step are summed over the ranks: in buckets on GPUs, by virtual shards with --reproducible. */
-#ifndef TRAIN_LEARN_GRADIENTS_H
-#define TRAIN_LEARN_GRADIENTS_H
+#ifndef TRAIN_LEARN_GRADIENT_SUMS_H
+#define TRAIN_LEARN_GRADIENT_SUMS_H
 
 #include "cluster/comm/buffer.h"
 #include "cluster/comm/comm.h"
