@@ -174,56 +174,9 @@ static err_t place_cell(html_t *h, int side, int place, bool same)
     return ERR_OK;
 }
 
-err_t html_summary(html_t *h, const char **out)
+/* Warnings about the quality of the data. */
+static err_t put_warnings(html_t *h)
 {
-    const char *what, *when;
-    *out = "";
-    if (!h->in->now->runs) return ERR_OK;
-    TRY(what_text(h, h->in->now, &what));
-    TRY(when_text(h, h->in->now, &when));
-    return arena_format(&h->arena, out, "%s · %s", what, when);
-}
-
-err_t html_head(html_t *h)
-{
-    html_section(h, "where", "Runs and machine", NULL);
-    fputs(h->in->base ? "<table class=\"facts two\">" : "<table class=\"facts\">", h->out);
-    if (h->in->base)
-        fputs("<thead><tr><td></td><th scope=\"col\">base</th><th scope=\"col\">new</th></tr></thead>",
-              h->out);
-    fputs("\n<tbody>\n", h->out);
-    static const struct {
-        const char *name;
-        err_t (*text)(html_t *, const report_t *, const char **);
-    } texts[] = {{"ran", what_text}, {"when", when_text}, {"ranks", ranks_text}, {"files", files_text}};
-    static const char *const places[] = {"hardware", "fabric", "software"};
-    int n_sides = h->in->base ? 2 : 1;
-    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
-        row_begin(h, texts[i].name);
-        for (int side = n_sides - 1; side >= 0; side--) {
-            const char *text;
-            TRY(texts[i].text(h, side_of(h, side), &text));
-            fputs("<td>", h->out);
-            html_text(h, text);
-            fputs("</td>", h->out);
-        }
-        fputs("</tr>\n", h->out);
-    }
-    for (int place = 0; place < 3; place++) {
-        bool known = false;
-        for (int side = 0; side < n_sides; side++)
-            known |= place_fields(first_bench(side_of(h, side)), place).n > 0;
-        if (!known) continue;
-        row_begin(h, places[place]);
-        if (is_same(h, place)) {
-            TRY(place_cell(h, HTML_NOW, place, true));
-        } else {
-            for (int side = n_sides - 1; side >= 0; side--) TRY(place_cell(h, side, place, false));
-        }
-        fputs("</tr>\n", h->out);
-    }
-    fputs("</tbody></table>\n", h->out);
-    /* Warnings about the quality of the data. */
     static const char *const of[] = {"", " of base"};
     const char *text;
     for (int side = 0; side < HTML_SIDES && side_of(h, side); side++) {
@@ -255,6 +208,59 @@ err_t html_head(html_t *h)
             html_note(h, text);
         }
     }
+    return ERR_OK;
+}
+
+err_t html_summary(html_t *h, const char **out)
+{
+    const char *what, *when;
+    *out = "";
+    if (!h->in->now->runs) return ERR_OK;
+    TRY(what_text(h, h->in->now, &what));
+    TRY(when_text(h, h->in->now, &when));
+    return arena_format(&h->arena, out, "%s · %s", what, when);
+}
+
+err_t html_head(html_t *h)
+{
+    static const struct {
+        const char *name;
+        err_t (*text)(html_t *, const report_t *, const char **);
+    } texts[] = {{"ran", what_text}, {"when", when_text}, {"ranks", ranks_text}, {"files", files_text}};
+    static const char *const places[] = {"hardware", "fabric", "software"};
+    int n_sides = h->in->base ? 2 : 1;
+    html_section(h, "where", "Runs and machine", NULL);
+    fputs(h->in->base ? "<table class=\"facts two\">" : "<table class=\"facts\">", h->out);
+    if (h->in->base)
+        fputs("<thead><tr><td></td><th scope=\"col\">base</th><th scope=\"col\">new</th></tr></thead>",
+              h->out);
+    fputs("\n<tbody>\n", h->out);
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        row_begin(h, texts[i].name);
+        for (int side = n_sides - 1; side >= 0; side--) {
+            const char *text;
+            TRY(texts[i].text(h, side_of(h, side), &text));
+            fputs("<td>", h->out);
+            html_text(h, text);
+            fputs("</td>", h->out);
+        }
+        fputs("</tr>\n", h->out);
+    }
+    for (int place = 0; place < 3; place++) {
+        bool known = false;
+        for (int side = 0; side < n_sides; side++)
+            known |= place_fields(first_bench(side_of(h, side)), place).n > 0;
+        if (!known) continue;
+        row_begin(h, places[place]);
+        if (is_same(h, place)) {
+            TRY(place_cell(h, HTML_NOW, place, true));
+        } else {
+            for (int side = n_sides - 1; side >= 0; side--) TRY(place_cell(h, side, place, false));
+        }
+        fputs("</tr>\n", h->out);
+    }
+    fputs("</tbody></table>\n", h->out);
+    TRY(put_warnings(h));
     html_section_end(h);
     return ERR_OK;
 }
@@ -264,18 +270,6 @@ bool html_has_rest(const html_t *h)
     for (int i = 0; i < h->n_items; i++)
         if (!h->items[i].shown) return true;
     return false;
-}
-
-static err_t figures_text(html_t *h, const metric_t *metric, const char **out)
-{
-    report_fields_t fields = metric->last->point->metrics;
-    *out = "";
-    for (int i = 0; i < fields.n && strlen(*out) < 160; i++) {
-        figure_t room;
-        TRY(arena_format(&h->arena, out, "%s%s%s %s", *out, i ? ", " : "", fields.at[i].name,
-                         fields_text(&fields.at[i], &room)));
-    }
-    return ERR_OK;
 }
 
 err_t html_rest(html_t *h)
@@ -294,7 +288,14 @@ err_t html_rest(html_t *h)
         TRY(arena_format(&h->arena, at++, "%s%s", metric->label, item->side[HTML_NOW] ? "" : " (base)"));
         TRY(html_seconds(h, item, item->side[HTML_NOW] ? HTML_NOW : HTML_BASE, &sec));
         TRY(arena_format(&h->arena, at++, "%s", figure_time(sec).text));
-        TRY(figures_text(h, metric, at++));
+        report_fields_t fields = metric->last->point->metrics;
+        *at = "";
+        for (int f = 0; f < fields.n && strlen(*at) < 160; f++) {
+            figure_t room;
+            TRY(arena_format(&h->arena, at, "%s%s%s %s", *at, f ? ", " : "", fields.at[f].name,
+                             fields_text(&fields.at[f], &room)));
+        }
+        at++;
     }
     html_section(h, "rest", "Further measurements",
                  "Median time over the starts; figures of the last start.");

@@ -68,22 +68,20 @@ static bool has_anything(const html_t *h)
     return h->in->comparison || (h->in->history && h->in->history->groups);
 }
 
-static err_t list_and_print(html_t *h)
-{
-    const report_t *const sides[HTML_SIDES] = {h->in->now, h->in->base};
-    for (int side = 0; side < HTML_SIDES; side++) {
-        h->metrics[side].with_incomplete = true;
-        if (sides[side]) TRY(metrics_list(sides[side], &h->metrics[side]));
-    }
-    TRY(html_items_make(h));
-    if (!has_anything(h)) RAISE(ERR_DATA, "nothing to show: no usable measurement, training step or epoch");
-    return print_page(h);
-}
-
 err_t html_print(const html_input_t *input, FILE *out)
 {
     html_t h = {.in = input, .out = out};
-    err_t err = list_and_print(&h);
+    const report_t *const sides[HTML_SIDES] = {input->now, input->base};
+    err_t err;
+    for (int side = 0; side < HTML_SIDES; side++) {
+        h.metrics[side].with_incomplete = true;
+        if (sides[side]) TRY_OUT(err, metrics_list(sides[side], &h.metrics[side]));
+    }
+    TRY_OUT(err, html_items_make(&h));
+    if (!has_anything(&h))
+        RAISE_OUT(err, ERR_DATA, "nothing to show: no usable measurement, training step or epoch");
+    err = print_page(&h);
+out:
     for (int side = 0; side < HTML_SIDES; side++) metrics_free(&h.metrics[side]);
     intern_free(&h.words);
     arena_free(&h.arena);

@@ -16,14 +16,10 @@ typedef struct trained {
     bool is_base;
 } trained_t;
 
-static bool has_epochs(const report_run_t *run)
-{
-    return run->train && run->train->epochs;
-}
-
 static bool is_shown(const report_run_t *run)
 {
-    return run->train && (run->train->curve.n > 0 || run->train->curve.n_invalid > 0 || has_epochs(run));
+    const report_train_t *train = run->train;
+    return train && (train->curve.n > 0 || train->curve.n_invalid > 0 || train->epochs);
 }
 
 bool html_has_training(const html_t *h)
@@ -141,16 +137,6 @@ static err_t rest_text(html_t *h, int n, const char **caption)
     return arena_format(&h->arena, caption, "%s %d more runs in the table.", *caption, n - MAX_RUNS);
 }
 
-/* Where a run was resumed, the last times. Returns their number. */
-static int mark_restarts(const report_train_t *train, chart_mark_t marks[REPORT_MAX_RESUMED])
-{
-    int n = 0, n_known = train->n_resumed < REPORT_MAX_RESUMED ? train->n_resumed : REPORT_MAX_RESUMED;
-    for (int i = 0; i < n_known; i++)
-        if (train->resumed_at[i] >= 0)
-            marks[n++] = (chart_mark_t){train->resumed_at[i], n_known > 4 ? "" : "resumed"};
-    return n;
-}
-
 static err_t draw_losses(html_t *h, const trained_t *runs, int n)
 {
     chart_series_t series[2 * MAX_RUNS];
@@ -173,8 +159,13 @@ static err_t draw_losses(html_t *h, const trained_t *runs, int n)
     }
     if (n_series == 0) return ERR_OK;
     bool logarithmic = spans_decades(series, n_series);
+    /* Where a single run was resumed, the last times. */
+    const report_train_t *train = runs[0].run->train;
     chart_mark_t marks[REPORT_MAX_RESUMED];
-    int n_marks = n == 1 ? mark_restarts(runs[0].run->train, marks) : 0;
+    int n_marks = 0, n_known = train->n_resumed < REPORT_MAX_RESUMED ? train->n_resumed : REPORT_MAX_RESUMED;
+    for (int i = 0; i < n_known && n == 1; i++)
+        if (train->resumed_at[i] >= 0)
+            marks[n_marks++] = (chart_mark_t){train->resumed_at[i], n_known > 4 ? "" : "resumed"};
     const chart_lines_t chart = {
         .about = "Training loss of each run over its steps.",
         .x = {.title = "step"},
@@ -264,11 +255,53 @@ static const char *common_label(const trained_t *runs, int n)
     return n > 0 ? main_metric(&runs[0])->label : NULL;
 }
 
-/* The stragglers of each run that has some. */
-static err_t print_stragglers(html_t *h, const trained_t *runs, int n)
+/* The table of the runs, then the stragglers of each run that has some. */
+static err_t print_runs(html_t *h, const trained_t *runs, int n)
 {
+    table_t table = {.columns = {{"run", true},
+                                 {"model", true},
+                                 {"precision, device", true},
+                                 {"ranks", false},
+                                 {"batch", false},
+                                 {"steps", false},
+                                 {"images/s", false},
+                                 {"last loss", false},
+                                 {"best validation", false},
+                                 {"end", true}},
+                     .n_columns = 10,
+                     .n_rows = n};
+    enum { BEST = 8 };
+    const char *label = common_label(runs, n);
+    if (label) TRY(arena_format(&h->arena, &table.columns[BEST].heading, "best val %s", label));
+    TRY(arena_new(&h->arena, sizeof *table.cells * (size_t)n * 10, &table.cells));
+    const char **cell = table.cells;
+    for (int i = 0; i < n; i++, cell++) {
+        const report_train_t *train = runs[i].run->train;
+        const report_metric_t *metric = main_metric(&runs[i]);
+        const char *end = runs[i].run->end_reason;
+        double best = report_best(train, train->main_metric);
+        *cell++ = runs[i].name;
+        *cell++ = train->model ? train->model : "";
+        TRY(arena_format(&h->arena, cell++, "%s, %s", train->precision ? train->precision : "-",
+                         train->device ? train->device : "-"));
+        TRY(put_figure(h, figure_number(train->ranks), cell++));
+        TRY(put_figure(h, figure_number(train->global_batch), cell++));
+        TRY(arena_format(&h->arena, cell++, "%s of %s", figure_number(train->last_step + 1).text,
+                         figure_number(train->n_steps).text));
+        const report_rates_t rates = report_rates(train);
+        TRY(put_figure(h, figure_throughput(rates.mean, rates.median, ""), cell++));
+        TRY(put_figure(h, figure_number(train->last_loss), cell++));
+        TRY(arena_format(&h->arena, cell++, "%s%s%s", label ? "" : metric->label, label ? "" : " ",
+                         report_metric_figure(metric, best).text));
+        *cell = end && end[0] ? end : "no end record";
+        if (train->replicas_differ)
+            TRY(arena_format(&h->arena, cell, "%s; replicas %s", *cell, train->replicas));
+        if (train->curve.n_invalid > 0)
+            TRY(arena_format(&h->arena, cell, "%s; steps without a finite loss: %lld", *cell,
+                             (long long)train->curve.n_invalid));
+    }
+    html_table(h, &table);
     for (int i = 0; i < n; i++) {
-        table_t table;
         const char *note;
         TRY(train_stragglers(&h->arena, runs[i].run->train, &table));
         if (table.n_rows == 0) continue;
@@ -287,10 +320,10 @@ typedef struct training_figures {
 static err_t draw_training(html_t *h, const void *context)
 {
     const training_figures_t *figures = context;
-    TRY(draw_losses(h, figures->runs, figures->n));
-    /* A figure for each metric that one of the runs has, except the loss. */
     const trained_t *runs = figures->runs;
     int n = figures->n;
+    TRY(draw_losses(h, runs, n));
+    /* A figure for each metric that one of the runs has, except the loss. */
     for (int i = 0; i < n; i++) {
         const report_train_t *train = runs[i].run->train;
         for (int m = 0; m < train->n_metrics; m++) {
@@ -305,11 +338,9 @@ static err_t draw_training(html_t *h, const void *context)
 
 err_t html_training(html_t *h)
 {
-    trained_t *runs;
-    int n;
     const report_t *const sides[] = {h->in->now, h->in->base};
-    int n_most = 0;
-    n = 0;
+    trained_t *runs;
+    int n_most = 0, n = 0;
     for (int side = 0; side < HTML_SIDES; side++)
         for (const report_run_t *run = sides[side] ? sides[side]->runs : NULL; run; run = run->next) n_most++;
     TRY(arena_new(&h->arena, sizeof *runs * (size_t)(n_most + 1), &runs));
@@ -324,51 +355,7 @@ err_t html_training(html_t *h)
         }
     html_section(h, "training", "Training runs", NULL);
     TRY(html_figures(h, draw_training, &(training_figures_t){runs, n}));
-    table_t table = {.columns = {{"run", true},
-                                 {"model", true},
-                                 {"precision, device", true},
-                                 {"ranks", false},
-                                 {"batch", false},
-                                 {"steps", false},
-                                 {"images/s", false},
-                                 {"last loss", false},
-                                 {"best validation", false},
-                                 {"end", true}},
-                     .n_columns = 10,
-                     .n_rows = n};
-    enum { BEST = 8 };
-    const char *label = common_label(runs, n);
-    if (label) TRY(arena_format(&h->arena, &table.columns[BEST].heading, "best val %s", label));
-    TRY(arena_new(&h->arena, sizeof *table.cells * (size_t)n * 10, &table.cells));
-    for (int i = 0; i < n; i++) {
-        const trained_t *of = &runs[i];
-        bool labelled = !label;
-        const char **cell = table.cells + (ptrdiff_t)i * 10;
-        const report_train_t *train = of->run->train;
-        const report_metric_t *metric = main_metric(of);
-        double best = report_best(train, train->main_metric);
-        *cell++ = of->name;
-        *cell++ = train->model ? train->model : "";
-        TRY(arena_format(&h->arena, cell++, "%s, %s", train->precision ? train->precision : "-",
-                         train->device ? train->device : "-"));
-        TRY(put_figure(h, figure_number(train->ranks), cell++));
-        TRY(put_figure(h, figure_number(train->global_batch), cell++));
-        TRY(arena_format(&h->arena, cell++, "%s of %s", figure_number(train->last_step + 1).text,
-                         figure_number(train->n_steps).text));
-        const report_rates_t rates = report_rates(train);
-        TRY(put_figure(h, figure_throughput(rates.mean, rates.median, ""), cell++));
-        TRY(put_figure(h, figure_number(train->last_loss), cell++));
-        TRY(arena_format(&h->arena, cell++, "%s%s%s", labelled ? metric->label : "", labelled ? " " : "",
-                         report_metric_figure(metric, best).text));
-        *cell = of->run->end_reason && of->run->end_reason[0] ? of->run->end_reason : "no end record";
-        if (train->replicas_differ)
-            TRY(arena_format(&h->arena, cell, "%s; replicas %s", *cell, train->replicas));
-        if (train->curve.n_invalid > 0)
-            TRY(arena_format(&h->arena, cell, "%s; steps without a finite loss: %lld", *cell,
-                             (long long)train->curve.n_invalid));
-    }
-    html_table(h, &table);
-    TRY(print_stragglers(h, runs, n));
+    TRY(print_runs(h, runs, n));
     html_section_end(h);
     return ERR_OK;
 }
