@@ -17,8 +17,16 @@ static void version_text(int version, char out[16])
     snprintf(out, 16, "%d.%d", version / 1000, version % 1000 / 10);
 }
 
-static void say_why(cudaError_t status, char *why, size_t n_bytes)
+static bool cuda_usable(char *why, size_t n_bytes)
 {
+    int n = 0;
+    cudaError_t status = cudaGetDeviceCount(&n);
+    if (status == cudaSuccess && n == 0) status = cudaErrorNoDevice;
+    if (status == cudaSuccess) {
+        if (lt_load() == ERR_OK) return true;
+        snprintf(why, n_bytes, "%s", err_message());
+        return false;
+    }
     if (status == cudaErrorInsufficientDriver) {
         char has[16], wants[16];
         int driver = 0;
@@ -41,19 +49,6 @@ static void say_why(cudaError_t status, char *why, size_t n_bytes)
         snprintf(why, n_bytes, "CUDA: %s (%s)", cudaGetErrorString(status), cudaGetErrorName(status));
     }
     cudaGetLastError();
-}
-
-static bool cuda_usable(char *why, size_t n_bytes)
-{
-    int n = 0;
-    cudaError_t status = cudaGetDeviceCount(&n);
-    if (status == cudaSuccess && n == 0) status = cudaErrorNoDevice;
-    if (status != cudaSuccess) {
-        say_why(status, why, n_bytes);
-        return false;
-    }
-    if (lt_load() == ERR_OK) return true;
-    snprintf(why, n_bytes, "%s", err_message());
     return false;
 }
 

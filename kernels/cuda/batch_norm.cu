@@ -462,12 +462,6 @@ static cudaError_t batch_norm_sum(const norm_t *n, cudaStream_t stream)
     return launch(n->dy ? fold_parts<true> : fold_parts<false>, grid, BLOCK, stream, *n);
 }
 
-static cudaError_t batch_norm_finish(const norm_t *n, cudaStream_t stream)
-{
-    traffic_count("batch_norm_finish", n->n_groups * n->n_c * 24);
-    return launch(n->dy ? finish_groups<true> : finish_groups<false>, grid_for(n->n_c), BLOCK, stream, *n);
-}
-
 static cudaError_t batch_norm_apply(const norm_t *n, cudaStream_t stream)
 {
     return n->narrow ? apply_as<uint16_t>(n, stream) : apply_as<float>(n, stream);
@@ -572,7 +566,11 @@ static err_t sum_groups(const op_t *op, const op_args_t *args, const norm_t *n)
 {
     E_CUDA(batch_norm_sum(n, cuda_stream()), "batch norm's sums");
     if (n->shared) TRY(share_sums(op, args, n));
-    if (n->shared || n->n_groups > 1) E_CUDA(batch_norm_finish(n, cuda_stream()), "batch norm's statistics");
+    if (!n->shared && n->n_groups == 1) return ERR_OK;
+    traffic_count("batch_norm_finish", n->n_groups * n->n_c * 24);
+    E_CUDA(launch(n->dy ? finish_groups<true> : finish_groups<false>, grid_for(n->n_c), BLOCK, cuda_stream(),
+                  *n),
+           "batch norm's statistics");
     return ERR_OK;
 }
 

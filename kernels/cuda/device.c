@@ -82,22 +82,6 @@ static err_t pick_from_list(const char *list, int local_rank, int n_visible, int
     return ERR_OK;
 }
 
-static err_t choose_gpu(const backend_options_t *options, int *out)
-{
-    int n = 0;
-    E_CUDA(cudaGetDeviceCount(&n), "looking for GPUs");
-    if (options->gpus && options->gpus[0]) return pick_from_list(options->gpus, options->local_rank, n, out);
-    *out = options->local_rank % n;
-    return ERR_OK;
-}
-
-static void format_uuid(const char *bytes, char out[40])
-{
-    size_t used = (size_t)snprintf(out, 40, "GPU-");
-    for (int i = 0; i < 16; i++)
-        used += (size_t)snprintf(out + used, 40 - used, "%02x", (unsigned char)bytes[i]);
-}
-
 err_t cuda_describe_device(int index, backend_device_t *out)
 {
     struct cudaDeviceProp properties;
@@ -106,15 +90,22 @@ err_t cuda_describe_device(int index, backend_device_t *out)
                               .memory_bytes = (int64_t)properties.totalGlobalMem,
                               .capability = 10 * properties.major + properties.minor};
     snprintf(out->name, sizeof out->name, "%.63s", properties.name);
-    format_uuid(properties.uuid.bytes, out->uuid);
+    size_t used = (size_t)snprintf(out->uuid, sizeof out->uuid, "GPU-");
+    for (int i = 0; i < 16; i++)
+        used += (size_t)snprintf(out->uuid + used, sizeof out->uuid - used, "%02x",
+                                 (unsigned char)properties.uuid.bytes[i]);
     E_CUDA(cudaDeviceGetPCIBusId(out->pci, sizeof out->pci, index), "reading the GPU's PCI id");
     return ERR_OK;
 }
 
 err_t cuda_device_open(const backend_options_t *options)
 {
-    int index = 0, l2 = 0;
-    TRY(choose_gpu(options, &index));
+    int n = 0, index = 0, l2 = 0;
+    E_CUDA(cudaGetDeviceCount(&n), "looking for GPUs");
+    if (options->gpus && options->gpus[0])
+        TRY(pick_from_list(options->gpus, options->local_rank, n, &index));
+    else
+        index = options->local_rank % n;
     TRY(cuda_describe_device(index, &self.device));
     E_CUDA(cudaDeviceGetAttribute(&l2, cudaDevAttrL2CacheSize, index), "reading the GPU's properties");
     self.l2_bytes = l2;
@@ -339,19 +330,6 @@ static struct {
     cudaEvent_t marks[BACKEND_MARKS];
 } steps;
 
-static err_t make_values(void)
-{
-    void *block = NULL;
-    if (!steps.slots) {
-        TRY(cuda_memory.alloc_host(BACKEND_SLOTS * sizeof *steps.slots, "a step's values", &block));
-        steps.slots = block;
-    }
-    if (steps.values) return ERR_OK;
-    TRY(cuda_memory.alloc(sizeof *steps.values, "a step's values", &block));
-    steps.values = block;
-    return ERR_OK;
-}
-
 const void *cuda_recorded(size_t offset)
 {
     return steps.recording ? (const char *)steps.values + offset : NULL;
@@ -378,8 +356,16 @@ static err_t end_graph(bool failed, void **out)
 
 static err_t begin_graph(int slot)
 {
+    void *block = NULL;
     ASSERT(slot >= 0 && slot < BACKEND_SLOTS);
-    TRY(make_values());
+    if (!steps.slots) {
+        TRY(cuda_memory.alloc_host(BACKEND_SLOTS * sizeof *steps.slots, "a step's values", &block));
+        steps.slots = block;
+    }
+    if (!steps.values) {
+        TRY(cuda_memory.alloc(sizeof *steps.values, "a step's values", &block));
+        steps.values = block;
+    }
     E_CUDA(cudaStreamBeginCapture(cuda_stream(), cudaStreamCaptureModeThreadLocal), "recording a step");
     steps.recording = true;
     err_t err = cuda_memory.upload(steps.values, &steps.slots[slot], sizeof *steps.slots);

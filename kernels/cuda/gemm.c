@@ -94,21 +94,6 @@ static void spell_shape(const gemm_spec_t *s, char out[SHAPE_TEXT])
     E_LT(lt.MatmulDescSetAttribute((gemm)->desc, CUBLASLT_MATMUL_DESC_##attribute, &(value), sizeof(value)), \
          (gemm)->spec.what)
 
-static err_t make_desc(gemm_t *g)
-{
-    const gemm_spec_t *s = &g->spec;
-    bool tf32 = s->compute == DTYPE_TF32;
-    E_LT(lt.MatmulDescCreate(&g->desc, tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F, CUDA_R_32F),
-         s->what);
-    cublasOperation_t first = s->b.transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
-    cublasOperation_t second = s->a.transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
-    cublasLtEpilogue_t epilogue = s->bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT;
-    SET(g, TRANSA, first);
-    SET(g, TRANSB, second);
-    SET(g, EPILOGUE, epilogue);
-    return ERR_OK;
-}
-
 /* The layout of a matrix with this many rows and columns in our memory. */
 static err_t make_layout(const gemm_spec_t *s, cudaDataType_t type, int64_t n_rows, int64_t n_columns,
                          const gemm_matrix_t *matrix, cublasLtMatrixLayout_t *out)
@@ -122,16 +107,6 @@ static err_t make_layout(const gemm_spec_t *s, cudaDataType_t type, int64_t n_ro
                                      sizeof matrix->next),
          s->what);
     return ERR_OK;
-}
-
-static err_t make_layouts(gemm_t *g)
-{
-    const gemm_spec_t *s = &g->spec;
-    cudaDataType_t type = s->compute == DTYPE_BF16 ? CUDA_R_16BF : CUDA_R_32F;
-    int64_t m = s->m, n = s->n, k = s->k;
-    TRY(make_layout(s, type, s->a.transposed ? k : m, s->a.transposed ? m : k, &s->a, &g->a));
-    TRY(make_layout(s, type, s->b.transposed ? n : k, s->b.transposed ? k : n, &s->b, &g->b));
-    return make_layout(s, s->result == DTYPE_BF16 ? CUDA_R_16BF : CUDA_R_32F, m, n, &s->d, &g->d);
 }
 
 typedef struct proposals {
@@ -173,11 +148,24 @@ static err_t ask_library(const gemm_t *g, cublasLtMatmulPreference_t preference,
 /* Sets the product up and asks for algorithms; always for as many, as their order could depend on it. */
 static err_t prepare(gemm_t *g, proposals_t *out)
 {
+    const gemm_spec_t *s = &g->spec;
+    const int64_t m = s->m, n = s->n, k = s->k;
+    const bool tf32 = s->compute == DTYPE_TF32;
+    const cublasOperation_t first = s->b.transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
+    const cublasOperation_t second = s->a.transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
+    const cublasLtEpilogue_t epilogue = s->bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT;
+    const cudaDataType_t type = s->compute == DTYPE_BF16 ? CUDA_R_16BF : CUDA_R_32F;
     cublasLtMatmulPreference_t preference = NULL;
     *out = (proposals_t){.status = CUBLAS_STATUS_SUCCESS};
-    TRY(make_desc(g));
-    TRY(make_layouts(g));
-    E_LT(lt.MatmulPreferenceCreate(&preference), g->spec.what);
+    E_LT(lt.MatmulDescCreate(&g->desc, tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F, CUDA_R_32F),
+         s->what);
+    SET(g, TRANSA, first);
+    SET(g, TRANSB, second);
+    SET(g, EPILOGUE, epilogue);
+    TRY(make_layout(s, type, s->a.transposed ? k : m, s->a.transposed ? m : k, &s->a, &g->a));
+    TRY(make_layout(s, type, s->b.transposed ? n : k, s->b.transposed ? k : n, &s->b, &g->b));
+    TRY(make_layout(s, s->result == DTYPE_BF16 ? CUDA_R_16BF : CUDA_R_32F, m, n, &s->d, &g->d));
+    E_LT(lt.MatmulPreferenceCreate(&preference), s->what);
     err_t err = ask_library(g, preference, out);
     lt.MatmulPreferenceDestroy(preference);
     return err;
