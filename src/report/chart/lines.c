@@ -141,31 +141,6 @@ static void draw_whiskers(const plot_t *p, const chart_series_t *series, const c
     fputs("\"/>\n", p->out);
 }
 
-static void draw_line(const plot_t *p, const chart_series_t *series, const char *kind)
-{
-    bool pen_down = false;
-    fprintf(p->out, "<path class=\"l %s\" d=\"", kind);
-    for (int i = 0; i < series->n; i++) {
-        bool there = can_draw(&p->x, &p->y, series, i);
-        if (there) {
-            fputc(pen_down ? 'L' : 'M', p->out);
-            svg_point(p->out, x_of(p, series, i), svg_scale_at(&p->y, series->y[i]));
-        }
-        pen_down = there;
-    }
-    fputs("\"/>\n", p->out);
-}
-
-static void draw_markers(const plot_t *p, const chart_series_t *series, const char *kind)
-{
-    fprintf(p->out, "<path class=\"m %s\" d=\"", kind);
-    for (int i = 0; i < series->n; i++)
-        if (can_draw(&p->x, &p->y, series, i))
-            svg_marker(p->out, series->style, x_of(p, series, i), svg_scale_at(&p->y, series->y[i]),
-                       series->n > 30 ? 1.6 : 2.8);
-    fputs("\"/>\n", p->out);
-}
-
 /* A line with a single value is invisible without a marker. */
 static bool has_markers(const chart_series_t *series)
 {
@@ -187,8 +162,27 @@ static void draw_series(plot_t *p, int index)
     chart_text_t kind = svg_series_class(series->style, markers, series->is_base);
     if (series->low && series->high && series->band) draw_band(p, series, kind.text);
     if (series->low && series->high && !series->band) draw_whiskers(p, series, kind.text);
-    if (!series->no_line && series->n > 1) draw_line(p, series, kind.text);
-    if (markers) draw_markers(p, series, kind.text);
+    if (!series->no_line && series->n > 1) {
+        bool pen_down = false;
+        fprintf(p->out, "<path class=\"l %s\" d=\"", kind.text);
+        for (int i = 0; i < series->n; i++) {
+            bool there = can_draw(&p->x, &p->y, series, i);
+            if (there) {
+                fputc(pen_down ? 'L' : 'M', p->out);
+                svg_point(p->out, x_of(p, series, i), svg_scale_at(&p->y, series->y[i]));
+            }
+            pen_down = there;
+        }
+        fputs("\"/>\n", p->out);
+    }
+    if (markers) {
+        fprintf(p->out, "<path class=\"m %s\" d=\"", kind.text);
+        for (int i = 0; i < series->n; i++)
+            if (can_draw(&p->x, &p->y, series, i))
+                svg_marker(p->out, series->style, x_of(p, series, i), svg_scale_at(&p->y, series->y[i]),
+                           series->n > 30 ? 1.6 : 2.8);
+        fputs("\"/>\n", p->out);
+    }
     if (has_disturbed(series)) {
         fputs("<path class=\"x\" d=\"", p->out);
         for (int i = 0; i < series->n; i++)

@@ -117,34 +117,6 @@ static err_t print_folded(html_t *h, const chart_forest_t *forest, verdict_t ver
     return ERR_OK;
 }
 
-static void print_summary(html_t *h)
-{
-    const comparison_t *c = h->in->comparison;
-    static const verdict_t order[] = {VERDICT_WORSE, VERDICT_BETTER, VERDICT_INCONCLUSIVE, VERDICT_SAME};
-    fprintf(h->out, "<p class=\"summary\"><b class=\"tag big %s\">%s</b> ", verdict_names[c->verdict],
-            verdict_names[c->verdict]);
-    fprintf(h->out, "<span>%d metric%s:</span>", c->n_metrics, c->n_metrics == 1 ? "" : "s");
-    for (int i = 0; i < VERDICTS; i++)
-        if (c->n_of[order[i]] > 0)
-            fprintf(h->out, " <b class=\"tag %s\">%d %s</b>", verdict_names[order[i]], c->n_of[order[i]],
-                    verdict_names[order[i]]);
-    if (!compare_decided(c)) fputs(" <span>Nothing was decided.</span>", h->out);
-    fputs("</p>\n", h->out);
-}
-
-static void print_notes(html_t *h)
-{
-    const comparison_t *c = h->in->comparison;
-    if (c->n_notes == 0) return;
-    fputs("<ul class=\"notes\">\n", h->out);
-    for (int i = 0; i < c->n_notes; i++) {
-        fputs("<li>", h->out);
-        html_text(h, c->notes[i]);
-        fputs("</li>\n", h->out);
-    }
-    fputs("</ul>\n", h->out);
-}
-
 err_t html_verdicts(html_t *h)
 {
     const comparison_t *c = h->in->comparison;
@@ -157,7 +129,16 @@ err_t html_verdicts(html_t *h)
         html_section_end(h);
         return ERR_OK;
     }
-    print_summary(h);
+    static const verdict_t order[] = {VERDICT_WORSE, VERDICT_BETTER, VERDICT_INCONCLUSIVE, VERDICT_SAME};
+    fprintf(h->out, "<p class=\"summary\"><b class=\"tag big %s\">%s</b> ", verdict_names[c->verdict],
+            verdict_names[c->verdict]);
+    fprintf(h->out, "<span>%d metric%s:</span>", c->n_metrics, c->n_metrics == 1 ? "" : "s");
+    for (int i = 0; i < VERDICTS; i++)
+        if (c->n_of[order[i]] > 0)
+            fprintf(h->out, " <b class=\"tag %s\">%d %s</b>", verdict_names[order[i]], c->n_of[order[i]],
+                    verdict_names[order[i]]);
+    if (!compare_decided(c)) fputs(" <span>Nothing was decided.</span>", h->out);
+    fputs("</p>\n", h->out);
     TRY(arena_new(&h->arena, sizeof *rows * (size_t)(h->in->comparison->n_metrics + 1), &rows));
     n = 0;
     for (const compare_metric_t *at = h->in->comparison->metrics; at; at = at->next) rows[n++] = at;
@@ -191,7 +172,15 @@ err_t html_verdicts(html_t *h)
     if (n_open > 0) TRY(print_rows(h, &forest, rows, n_open));
     TRY(print_folded(h, &forest, VERDICT_INCONCLUSIVE, rows + n_open, n - n_open));
     TRY(print_folded(h, &forest, VERDICT_SAME, rows + n_open, n - n_open));
-    print_notes(h);
+    if (c->n_notes != 0) {
+        fputs("<ul class=\"notes\">\n", h->out);
+        for (int i = 0; i < c->n_notes; i++) {
+            fputs("<li>", h->out);
+            html_text(h, c->notes[i]);
+            fputs("</li>\n", h->out);
+        }
+        fputs("</ul>\n", h->out);
+    }
     html_section_end(h);
     return ERR_OK;
 }

@@ -195,22 +195,6 @@ static err_t draw_splits(html_t *h, const char *title, const char *from, const s
     return ERR_OK;
 }
 
-static err_t train_splits(html_t *h)
-{
-    const report_t *const sides[] = {h->in->now, h->in->base};
-    step_split_t *splits;
-    int n_most = 0, n = 0;
-    for (int side = 0; side < HTML_SIDES; side++)
-        for (const report_run_t *run = sides[side] ? sides[side]->runs : NULL; run; run = run->next)
-            n_most += is_trained(run);
-    TRY(arena_new(&h->arena, sizeof *splits * (size_t)(n_most + 1), &splits));
-    for (int side = 0; side < HTML_SIDES; side++)
-        for (const report_run_t *run = sides[side] ? sides[side]->runs : NULL; run; run = run->next)
-            if (is_trained(run)) TRY(train_split(h, sides[side], run, side == HTML_BASE, &splits[n++]));
-    return draw_splits(h, "Step time: training",
-                       "steps of dptrain train, excluding the first 10 of each process", splits, n);
-}
-
 static err_t draw_steps(html_t *h, const void *efficiency)
 {
     for (const html_matrix_t *m = efficiency; m; m = m->next) {
@@ -256,7 +240,18 @@ static err_t draw_steps(html_t *h, const void *efficiency)
         }
     TRY(draw_splits(h, "Step time: bench",
                     "samples of dptrain bench step, or …_share in records without them", splits, n));
-    return train_splits(h);
+    const report_t *const sides[] = {h->in->now, h->in->base};
+    step_split_t *runs;
+    int n_most = 0, n_runs = 0;
+    for (int side = 0; side < HTML_SIDES; side++)
+        for (const report_run_t *run = sides[side] ? sides[side]->runs : NULL; run; run = run->next)
+            n_most += is_trained(run);
+    TRY(arena_new(&h->arena, sizeof *runs * (size_t)(n_most + 1), &runs));
+    for (int side = 0; side < HTML_SIDES; side++)
+        for (const report_run_t *run = sides[side] ? sides[side]->runs : NULL; run; run = run->next)
+            if (is_trained(run)) TRY(train_split(h, sides[side], run, side == HTML_BASE, &runs[n_runs++]));
+    return draw_splits(h, "Step time: training",
+                       "steps of dptrain train, excluding the first 10 of each process", runs, n_runs);
 }
 
 err_t html_steps(html_t *h)

@@ -125,53 +125,6 @@ static err_t change_text(view_t *v, double ratio, const char **out)
     return arena_format(&v->arena, out, "%s", figure_change(ratio - 1).text);
 }
 
-static err_t print_table(view_t *v)
-{
-    const comparison_t *c = v->comparison;
-    table_t table = {.title = "median times and their changes",
-                     .columns = {{"metric", true},
-                                 {"base", false},
-                                 {"new", false},
-                                 {"change", false},
-                                 {"interval", false},
-                                 {"q", false},
-                                 {"verdict", true}},
-                     .n_columns = COLUMNS,
-                     .n_rows = c->n_metrics};
-    int n_interleaved = 0;
-    for (const compare_metric_t *at = c->metrics; at; at = at->next) n_interleaved += at->interleaved;
-    TRY(arena_format(&v->arena, &table.caption, "%.4g %% intervals; %s", 100 * (1 - v->options->alpha),
-                     n_interleaved == 0              ? "not interleaved"
-                     : n_interleaved == c->n_metrics ? "interleaved"
-                                                     : "some interleaved"));
-    TRY(arena_new(&v->arena, sizeof *table.cells * COLUMNS * (size_t)c->n_metrics, &table.cells));
-    const char **cell = table.cells;
-    for (const compare_metric_t *at = c->metrics; at; at = at->next, cell += COLUMNS) {
-        const stats_difference_t *d = &at->difference;
-        cell[0] = at->label;
-        TRY(arena_format(&v->arena, &cell[1], "%s", figure_time(d->base).text));
-        TRY(arena_format(&v->arena, &cell[2], "%s", figure_time(d->now).text));
-        TRY(change_text(v, d->ratio, &cell[3]));
-        TRY(interval_text(&v->arena, d->low, d->high, &cell[4]));
-        double q = at->q;
-        cell[5] = isfinite(q) ? "< 0.0001" : "-";
-        if (q >= 0.0001) TRY(arena_format(&v->arena, &cell[5], "%.4f", q));
-        cell[6] = verdict_names[at->verdict];
-    }
-    v->render->table(v->out, &table);
-    return ERR_OK;
-}
-
-static err_t side_text(view_t *v, const compare_side_t *side, const char **out)
-{
-    const char *time = side->first;
-    if (strcmp(side->first, side->last) != 0)
-        TRY(arena_format(&v->arena, &time, "%s to %s", side->first, side->last));
-    return arena_format(&v->arena, out, "%s: %d run%s%s%s%s%s", side->name, side->n_runs,
-                        side->n_runs == 1 ? "" : "s", time[0] ? ", " : "", time, side->git[0] ? ", git " : "",
-                        side->git);
-}
-
 /* "backward +98 %, forward +2 %", largest first. */
 static err_t parts_text(view_t *v, const compare_metric_t *metric, const char **out)
 {
@@ -239,15 +192,6 @@ static err_t print_inconclusive(view_t *v)
     return ERR_OK;
 }
 
-static void print_notes(view_t *v)
-{
-    const comparison_t *c = v->comparison;
-    if (c->n_notes == 0) return;
-    v->render->heading(v->out, "notes");
-    for (int i = 0; i < c->n_notes; i++) v->render->note(v->out, c->notes[i]);
-    v->render->facts(v->out, NULL, 0);
-}
-
 static err_t print_summary(view_t *v)
 {
     static const verdict_t order[VERDICTS] = {VERDICT_WORSE, VERDICT_BETTER, VERDICT_SAME,
@@ -278,7 +222,15 @@ static err_t print_all(view_t *v)
     const char *title;
     int n = 2;
     TRY(arena_format(&v->arena, &title, "comparison of %s with %s", c->sides[0].name, c->sides[1].name));
-    for (int side = 0; side < 2; side++) TRY(side_text(v, &c->sides[side], &facts[side].text));
+    for (int side = 0; side < 2; side++) {
+        const compare_side_t *s = &c->sides[side];
+        const char *time = s->first;
+        if (strcmp(s->first, s->last) != 0)
+            TRY(arena_format(&v->arena, &time, "%s to %s", s->first, s->last));
+        TRY(arena_format(&v->arena, &facts[side].text, "%s: %d run%s%s%s%s%s", s->name, s->n_runs,
+                         s->n_runs == 1 ? "" : "s", time[0] ? ", " : "", time, s->git[0] ? ", git " : "",
+                         s->git));
+    }
     /* The machine of base. Differences of new are in the notes. */
     const char **out = &facts[n].text;
     const report_run_t *run = metrics_next_complete(v->comparison->base->runs);
@@ -297,10 +249,43 @@ static err_t print_all(view_t *v)
         100 * v->options->min_effect, v->options->alpha));
     v->render->heading(v->out, title);
     v->render->facts(v->out, facts, n);
-    TRY(print_table(v));
+    table_t table = {.title = "median times and their changes",
+                     .columns = {{"metric", true},
+                                 {"base", false},
+                                 {"new", false},
+                                 {"change", false},
+                                 {"interval", false},
+                                 {"q", false},
+                                 {"verdict", true}},
+                     .n_columns = COLUMNS,
+                     .n_rows = c->n_metrics};
+    int n_interleaved = 0;
+    for (const compare_metric_t *at = c->metrics; at; at = at->next) n_interleaved += at->interleaved;
+    TRY(arena_format(&v->arena, &table.caption, "%.4g %% intervals; %s", 100 * (1 - v->options->alpha),
+                     n_interleaved == 0              ? "not interleaved"
+                     : n_interleaved == c->n_metrics ? "interleaved"
+                                                     : "some interleaved"));
+    TRY(arena_new(&v->arena, sizeof *table.cells * COLUMNS * (size_t)c->n_metrics, &table.cells));
+    const char **cell = table.cells;
+    for (const compare_metric_t *at = c->metrics; at; at = at->next, cell += COLUMNS) {
+        const stats_difference_t *d = &at->difference;
+        cell[0] = at->label;
+        TRY(arena_format(&v->arena, &cell[1], "%s", figure_time(d->base).text));
+        TRY(arena_format(&v->arena, &cell[2], "%s", figure_time(d->now).text));
+        TRY(change_text(v, d->ratio, &cell[3]));
+        TRY(interval_text(&v->arena, d->low, d->high, &cell[4]));
+        cell[5] = isfinite(at->q) ? "< 0.0001" : "-";
+        if (at->q >= 0.0001) TRY(arena_format(&v->arena, &cell[5], "%.4f", at->q));
+        cell[6] = verdict_names[at->verdict];
+    }
+    v->render->table(v->out, &table);
     TRY(print_changes(v));
     TRY(print_inconclusive(v));
-    print_notes(v);
+    if (c->n_notes != 0) {
+        v->render->heading(v->out, "notes");
+        for (int i = 0; i < c->n_notes; i++) v->render->note(v->out, c->notes[i]);
+        v->render->facts(v->out, NULL, 0);
+    }
     return print_summary(v);
 }
 

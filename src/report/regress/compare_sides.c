@@ -211,21 +211,6 @@ static err_t check_runs(compare_work_t *work, int side)
     return ERR_OK;
 }
 
-/* Runs in both recordings are identical and would hide a change. */
-static err_t note_shared(compare_work_t *work)
-{
-    int n = 0;
-    for (const report_run_t *a = metrics_next_complete(work->out->base->runs); a;
-         a = metrics_next_complete(a->next))
-        for (const report_run_t *b = metrics_next_complete(work->out->now->runs); b && a->id[0];
-             b = metrics_next_complete(b->next))
-            n += strcmp(a->id, b->id) == 0;
-    if (n == 0) return ERR_OK;
-    if (n == work->sides[0].n_complete && n == work->sides[1].n_complete)
-        return compare_note(work, "both recordings hold the same runs");
-    return compare_note(work, "runs in both recordings: %d; they hide differences between the recordings", n);
-}
-
 /* Of training whose record does not say on what hardware it ran. */
 static bool has_unplaced_train(const report_t *report)
 {
@@ -268,5 +253,16 @@ err_t compare_check_sides(compare_work_t *work)
     int n = 0;
     TRY(list_differences(work, SOFTWARE, list, MAX_NAMES, &n));
     for (int i = 0; i < n; i++) TRY(compare_note(work, "software: %s", list[i]));
-    return note_shared(work);
+    /* Runs in both recordings are identical and would hide a change. */
+    int n_shared = 0;
+    for (const report_run_t *a = metrics_next_complete(work->out->base->runs); a;
+         a = metrics_next_complete(a->next))
+        for (const report_run_t *b = metrics_next_complete(work->out->now->runs); b && a->id[0];
+             b = metrics_next_complete(b->next))
+            n_shared += strcmp(a->id, b->id) == 0;
+    if (n_shared == 0) return ERR_OK;
+    if (n_shared == work->sides[0].n_complete && n_shared == work->sides[1].n_complete)
+        return compare_note(work, "both recordings hold the same runs");
+    return compare_note(work, "runs in both recordings: %d; they hide differences between the recordings",
+                        n_shared);
 }

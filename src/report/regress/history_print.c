@@ -307,14 +307,6 @@ static err_t recording_text(history_printer_t *p, const history_recording_t *rec
     return arena_format(&p->arena, out, "%s (%s)", minute_text(recording->time).text, git);
 }
 
-static err_t difference_text(arena_t *arena, const history_difference_t *d, const char **out)
-{
-    const char *text[2];
-    TRY(text_cut_pair(arena, d->before, d->after, text));
-    return arena_format(arena, out, "%s → %s", text[0][0] ? text[0] : "not recorded",
-                        text[1][0] ? text[1] : "not recorded");
-}
-
 static err_t cause_text(history_printer_t *p, const history_change_t *change,
                         const history_recording_t *before, const history_recording_t *after, const char **out)
 {
@@ -348,7 +340,12 @@ static err_t print_interval(history_printer_t *p, const history_group_t *group,
     for (int i = 0; i < change->n_differences; i++) {
         const history_difference_t *d = &change->differences[i];
         facts[i + 1].name = d->name;
-        TRY(difference_text(&p->arena, d, &facts[i + 1].text));
+        arena_t *arena = &p->arena;
+        const char **out = &facts[i + 1].text;
+        const char *words[2];
+        TRY(text_cut_pair(arena, d->before, d->after, words));
+        TRY(arena_format(arena, out, "%s → %s", words[0][0] ? words[0] : "not recorded",
+                         words[1][0] ? words[1] : "not recorded"));
     }
     p->render->facts(p->out, facts, change->n_differences + 1);
     return ERR_OK;

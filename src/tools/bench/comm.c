@@ -114,24 +114,6 @@ static err_t make_calls(pairs_t *p, pair_t *pairs, int n)
     return ERR_OK;
 }
 
-static err_t measure_calls(pairs_t *p, pair_t *pairs, int n)
-{
-    bench_work_t works[AT_ONCE] = {0};
-    bench_result_t results[AT_ONCE];
-    for (int i = 0; i < n; i++) works[i] = comm_call_work(&pairs[i].call, "all_pairs");
-    err_t err = bench_measure(p->session->bench, works, n, results);
-    for (int i = 0; err == ERR_OK && i < n; i++) {
-        int a = pairs[i].a, b = pairs[i].b;
-        bool remote = p->places[a].host != p->places[b].host;
-        comm_rate_t rate = comm_rate(p->session, &pairs[i].call, results[i].p50, remote);
-        p->gbs[a * p->n + b] = p->gbs[b * p->n + a] = rate.busbw_gbs;
-        p->session->n_points++;
-        err = comm_record(&pairs[i].call, &results[i], &rate, pairs[i].n_wrong, a, b);
-    }
-    for (int i = 0; i < n; i++) bench_result_free(&results[i]);
-    return err;
-}
-
 static err_t pairs_measure(pairs_t *p)
 {
     int a = 0, b = 0;
@@ -141,7 +123,21 @@ static err_t pairs_measure(pairs_t *p)
         int n = 0;
         for (; more && n < AT_ONCE; more = next_pair(p, &a, &b)) pairs[n++] = (pair_t){.a = a, .b = b};
         err_t err = make_calls(p, pairs, n);
-        if (err == ERR_OK) err = measure_calls(p, pairs, n);
+        if (err == ERR_OK) {
+            bench_work_t works[AT_ONCE] = {0};
+            bench_result_t results[AT_ONCE];
+            for (int i = 0; i < n; i++) works[i] = comm_call_work(&pairs[i].call, "all_pairs");
+            err = bench_measure(p->session->bench, works, n, results);
+            for (int i = 0; err == ERR_OK && i < n; i++) {
+                int from = pairs[i].a, to = pairs[i].b;
+                bool remote = p->places[from].host != p->places[to].host;
+                comm_rate_t rate = comm_rate(p->session, &pairs[i].call, results[i].p50, remote);
+                p->gbs[from * p->n + to] = p->gbs[to * p->n + from] = rate.busbw_gbs;
+                p->session->n_points++;
+                err = comm_record(&pairs[i].call, &results[i], &rate, pairs[i].n_wrong, from, to);
+            }
+            for (int i = 0; i < n; i++) bench_result_free(&results[i]);
+        }
         for (int i = 0; i < n; i++) comm_call_free(&pairs[i].call);
         TRY(err);
     }
@@ -218,38 +214,6 @@ typedef struct half {
     bench_result_t result;
     comm_rate_t rate;
 } half_t;
-
-static void comm_table_header(const comm_session_t *s, const comm_what_t *what)
-{
-    comm_t *comm = s->bench->comm;
-    char library[128];
-    collective_library(comm, what->lane->by, library, sizeof library);
-    bench_print("# %s, %s, %s: %d ranks on %d host%s, medians", comm_tests[what->test].name,
-                what->lane->by->name, library, comm->size, comm->topo.n_hosts,
-                comm->topo.n_hosts > 1 ? "s" : "");
-    if (s->line_rate_gbs > 0) bench_print("# line rate: %g GB/s one way", s->line_rate_gbs);
-    bench_print("#");
-    static const table_t table = {
-        .columns = {{"size", .unit = "(B)", .min_width = 12},
-                    {"count", .unit = "(elements)", .min_width = 12},
-                    {"type", .min_width = 8},
-                    {"redop", .min_width = 6},
-                    {"root", .min_width = 6},
-                    {"time", .unit = "(us)", .min_width = 7, .group = "out-of-place"},
-                    {"algbw", .unit = "(GB/s)"},
-                    {"busbw", .unit = "(GB/s)"},
-                    {"#wrong"},
-                    {"time", .unit = "(us)", .min_width = 7, .group = "in-place"},
-                    {"algbw", .unit = "(GB/s)"},
-                    {"busbw", .unit = "(GB/s)"},
-                    {"#wrong"},
-                    {"algorithm", true}},
-        .n_columns = 14,
-        .comment = true,
-        .units_below = true};
-    *s->table = table;
-    table_log(s->table); /* the headings */
-}
 
 static void half_cells(const half_t *h, table_t *table)
 {
@@ -426,7 +390,36 @@ static err_t comm_table(comm_session_t *session, comm_test_t test, comm_lane_t *
     session->above_line_rate = false;
     table_t table = {0};
     session->table = &table;
-    if (test != COMM_TEST_ALL_PAIRS) comm_table_header(session, &what);
+    if (test != COMM_TEST_ALL_PAIRS) {
+        comm_t *comm = session->bench->comm;
+        char library[128];
+        collective_library(comm, what.lane->by, library, sizeof library);
+        bench_print("# %s, %s, %s: %d ranks on %d host%s, medians", comm_tests[what.test].name,
+                    what.lane->by->name, library, comm->size, comm->topo.n_hosts,
+                    comm->topo.n_hosts > 1 ? "s" : "");
+        if (session->line_rate_gbs > 0) bench_print("# line rate: %g GB/s one way", session->line_rate_gbs);
+        bench_print("#");
+        static const table_t headings = {
+            .columns = {{"size", .unit = "(B)", .min_width = 12},
+                        {"count", .unit = "(elements)", .min_width = 12},
+                        {"type", .min_width = 8},
+                        {"redop", .min_width = 6},
+                        {"root", .min_width = 6},
+                        {"time", .unit = "(us)", .min_width = 7, .group = "out-of-place"},
+                        {"algbw", .unit = "(GB/s)"},
+                        {"busbw", .unit = "(GB/s)"},
+                        {"#wrong"},
+                        {"time", .unit = "(us)", .min_width = 7, .group = "in-place"},
+                        {"algbw", .unit = "(GB/s)"},
+                        {"busbw", .unit = "(GB/s)"},
+                        {"#wrong"},
+                        {"algorithm", true}},
+            .n_columns = 14,
+            .comment = true,
+            .units_below = true};
+        *session->table = headings;
+        table_log(session->table); /* the headings */
+    }
     if (test == COMM_TEST_BISECTION)
         bench_print("# rank i swaps with rank i + %d; rates are per rank, one way; the cut carries %d times "
                     "busbw each way",
