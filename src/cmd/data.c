@@ -17,7 +17,6 @@
 #include "data/show/sheet.h"
 #include "data/show/show.h"
 #include "tools/pack/pack.h"
-#include "tools/pack/parts.h"
 
 /* The option --timeout; offset: of a double. */
 #define DATA_TIMEOUT_ROW(offset)                                                                             \

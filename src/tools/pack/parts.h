@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The parts of packing and verifying: work in slices, findings, the scan of all images, the target folder, resizing. Private
- * to src/tools/pack. */
+/* The parts of packing and verifying: work in slices, findings, the scan of all images, resizing, the file that an interrupt
+ * removes. Private to src/tools/pack. */
 #ifndef TOOLS_PACK_PARTS_H
 #define TOOLS_PACK_PARTS_H
 
@@ -71,13 +71,6 @@ bool scan_can_decode(const source_t *source);
 
 /* Turns a number counted over both splits into one within its split. */
 split_t scan_split(const int64_t counts[SPLIT_COUNT], int64_t *number);
-
-/* Prepares the target folder: creates it, removes leftover temporary files and, with `force`, the shards of
- * another plan than that with this hash. One rank calls it, before any rank writes. ERR_USAGE: the folder is the source's, or holds
- * foreign files or (without `force`) another plan's shards. ERR_SYSTEM: it is not writable. */
-err_t pack_prepare(const source_t *source, const pack_options_t *options, uint64_t plan);
-/* The part that needs no plan. */
-err_t pack_prepare_folder(const source_t *source, const pack_options_t *options);
 
 /* Registers the file to remove, in place of the previous one; NULL: none. Call it before the file is created, always on
  * the same thread. `path` is copied. */

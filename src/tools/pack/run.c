@@ -1,10 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /* `dptrain data pack`: each rank writes its own shards, and rank 0 gathers the index. The plan divides the source's samples into
- * shards by size, and hashes everything that determines their content; data/shard defines the file format. */
+ * shards by size, and hashes everything that determines their content. The target folder is checked and cleaned before anything is
+ * written: the source itself, foreign files and the shards of another run are refused. data/shard defines the file format. */
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -17,9 +24,11 @@
 #include "data/shard/shard.h"
 #include "data/shard/writer.h"
 #include "data/source/source.h"
+#include "store/h5/seal.h"
 #include "tools/pack/pack.h"
 #include "tools/pack/parts.h"
 
+/* ---- The plan ---- */
 typedef struct pack_plan {
     int64_t n_shards, n_bytes; /* of both splits; n_bytes: of the source's images */
     shard_plan_t *shards;      /* [n_shards]: training first; folder is borrowed from the options */
@@ -107,6 +116,192 @@ static void pack_plan_free(pack_plan_t *plan)
     mem_free(&plan->shard_bytes);
 }
 
+/* ---- The target folder ---- */
+/* realpath(3) of the part that exists; the rest unchanged. */
+static bool resolve_path(const char *path, char out[FS_PATH_MAX])
+{
+    char whole[FS_PATH_MAX], there[FS_PATH_MAX]; /* FS_PATH_MAX is PATH_MAX */
+    if (fs_join(whole, path[0] == '/' ? "" : "./", path) != ERR_OK) return false;
+    memcpy(there, whole, sizeof there);
+    for (char *slash; !realpath(there, out); *slash = '\0')
+        if (errno != ENOENT || !(slash = strrchr(there, '/')) || slash == there) return false;
+    const size_t used = strlen(out), room = FS_PATH_MAX - used;
+    return (size_t)snprintf(out + used, room, "%s", whole + strlen(there)) < room;
+}
+
+static err_t check_other(const char *from, const char *to)
+{
+    char a[FS_PATH_MAX], b[FS_PATH_MAX];
+    if (resolve_path(from, a) && resolve_path(to, b) && strcmp(a, b) == 0)
+        RAISE(ERR_USAGE, "%s is the source itself; choose another folder for the shards", to);
+    return ERR_OK;
+}
+
+err_t pack_check_apart(const char *from, const char *to)
+{
+    char classes[FS_PATH_MAX], a[FS_PATH_MAX], b[FS_PATH_MAX];
+    TRY(check_other(from, to));
+    for (split_t split = 0; split < SPLIT_COUNT; split++) {
+        TRY(source_classes(from, split, classes));
+        if (!classes[0] || !resolve_path(classes, a) || !resolve_path(to, b)) continue;
+        const size_t n = strlen(a);
+        if (strncmp(a, b, n) == 0 && (b[n] == '/' || b[n] == '\0'))
+            RAISE(
+                ERR_USAGE,
+                "%s is in %s, where every folder is a class of images; choose another folder for the shards",
+                to, classes);
+    }
+    return ERR_OK;
+}
+
+typedef struct finds {
+    char stranger[SHARD_NAME_MAX]; /* the first file of another plan; "" if none */
+    uint64_t plan;
+} finds_t;
+
+/* Refuses to replace a file that does not begin as ours do. */
+static err_t check_ours(const char *path, const char *begin)
+{
+    char first[64] = "";
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0 && errno == ENOENT) return ERR_OK;
+    size_t n_read;
+    int reason = fd < 0 ? errno : fs_read_all(fd, FS_HERE, first, strlen(begin), &n_read);
+    if (fd >= 0) close(fd);
+    if (reason) RAISE(ERR_SYSTEM, "cannot read %s: %s", path, strerror(reason));
+    if (strcmp(first, begin) != 0)
+        RAISE(ERR_USAGE,
+              "%s was not written by dptrain data pack and would be replaced; choose another folder", path);
+    return ERR_OK;
+}
+
+/* True for the intact seal of another plan. A file without an intact seal is rewritten. */
+static bool is_strange(const char *path, const char *kind, uint64_t plan)
+{
+    seal_t seal;
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0) return false;
+    const seal_file_t file = {fd, path, kind};
+    bool strange = seal_look(&file, &seal) == ERR_OK && seal.plan != plan;
+    close(fd);
+    return strange;
+}
+
+static err_t remove_file(const char *path)
+{
+    if (unlink(path) != 0 && errno != ENOENT)
+        RAISE(ERR_SYSTEM, "cannot delete %s: %s", path, strerror(errno));
+    return ERR_OK;
+}
+
+/* Removes temporary files; with `clear` also shards. Without it, notes the first shard of another plan. */
+static err_t scan_folder(const char *folder, bool clear, finds_t *finds)
+{
+    DIR *dir = opendir(folder);
+    char path[FS_PATH_MAX];
+    err_t err = ERR_OK;
+    if (!dir) RAISE(ERR_SYSTEM, "cannot read the folder %s: %s", folder, strerror(errno));
+    for (struct dirent *entry; err == ERR_OK && (entry = readdir(dir));) {
+        const char *name = entry->d_name;
+        bool shard = shard_is_name(name);
+        if (!shard && !shard_is_leftover(name)) continue;
+        err = fs_join(path, folder, name);
+        if (err == ERR_OK && (!shard || clear))
+            err = remove_file(path);
+        else if (err == ERR_OK && !finds->stranger[0] && is_strange(path, "shard", finds->plan))
+            snprintf(finds->stranger, sizeof finds->stranger, "%.63s", name);
+    }
+    closedir(dir);
+    return err;
+}
+
+/* The part of prepare that needs no plan. */
+static err_t prepare_folder(const source_t *source, const pack_options_t *options)
+{
+    const char *out = options->out;
+    char index[FS_PATH_MAX], manifest[FS_PATH_MAX];
+    TRY(check_other(source->path, out));
+    TRY(fs_make_folder(out));
+    TRY(fs_check_writable(out));
+    TRY(fs_join(index, out, SHARD_INDEX_NAME));
+    TRY(fs_join(manifest, out, SHARD_MANIFEST_NAME));
+    TRY(check_ours(index, "dptrain index "));
+    return check_ours(manifest, "{\"format\":\"dptrain shards\"");
+}
+
+/* Prepares the target folder: creates it, removes leftover temporary files and, with `force`, the shards of another plan than
+ * that with this hash. One rank calls it, before any rank writes. ERR_USAGE: the folder is the source's, or holds foreign files
+ * or (without `force`) another plan's shards. ERR_SYSTEM: it is not writable. */
+static err_t prepare(const source_t *source, const pack_options_t *options, uint64_t plan)
+{
+    const char *out = options->out;
+    char index[FS_PATH_MAX], manifest[FS_PATH_MAX];
+    finds_t finds = {.plan = plan};
+    TRY(prepare_folder(source, options));
+    TRY(fs_join(index, out, SHARD_INDEX_NAME));
+    TRY(fs_join(manifest, out, SHARD_MANIFEST_NAME));
+    TRY(scan_folder(out, false, &finds));
+    if (!finds.stranger[0] && is_strange(index, "index", plan)) /* its shards may be gone */
+        snprintf(finds.stranger, sizeof finds.stranger, "%s", SHARD_INDEX_NAME);
+    if (finds.stranger[0] && !options->force)
+        RAISE(
+            ERR_USAGE,
+            "%s holds shards of other data, --shard-size, --resize or --quality (%s); choose another folder, "
+            "or delete them with --force",
+            out, finds.stranger);
+    if (!options->force) return ERR_OK;
+    /* The manifest goes first, because it marks a folder as complete. */
+    TRY(remove_file(manifest));
+    TRY(remove_file(index));
+    TRY(scan_folder(out, true, &finds));
+    return fs_sync(out);
+}
+
+/* ---- The file that an interrupt removes ---- */
+/* The file, and the thread that makes it. The handler makes only async-signal-safe calls. It runs on that
+ * thread, which would otherwise begin the next file between the removal and the end of the process; packing multiplies no
+ * matrices (base/process.h). */
+static char victim[FS_PATH_MAX];
+static atomic_bool armed;
+static pthread_t maker;
+
+static void on_signal(int number)
+{
+    if (!pthread_equal(pthread_self(), maker)) { /* the thread of thread_receive_signals, or MPI's */
+        pthread_kill(maker, number);
+        return;
+    }
+    if (atomic_load(&armed)) unlink(victim);
+    signal(number, SIG_DFL);
+    raise(number); /* takes effect when this handler returns */
+}
+
+void interrupt_removes(const char *path)
+{
+    static const int signals[] = {SIGINT, SIGTERM, SIGHUP};
+    static bool caught;
+    atomic_store(&armed, false);
+    if (!path) return;
+    snprintf(victim, sizeof victim, "%s", path);
+    atomic_store(&armed, true);
+    if (caught) return;
+    caught = true;
+    maker = pthread_self();
+    struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
+    sigset_t mine;
+    sigemptyset(&mine);
+    sigemptyset(&action.sa_mask);
+    for (size_t i = 0; i < sizeof signals / sizeof signals[0]; i++) {
+        struct sigaction before;
+        /* Signals that the launcher or nohup ignores stay ignored. */
+        if (sigaction(signals[i], NULL, &before) == 0 && before.sa_handler == SIG_DFL)
+            sigaction(signals[i], &action, NULL);
+        sigaddset(&mine, signals[i]);
+    }
+    pthread_sigmask(SIG_UNBLOCK, &mine, NULL);
+}
+
+/* ---- A source on all ranks ---- */
 typedef struct opening {
     const char *path;
     const list_rules_t *rules;
@@ -143,6 +338,7 @@ err_t pack_open(comm_t *comm, const char *path, const list_rules_t *rules, const
     return err;
 }
 
+/* ---- A source without its unusable images ---- */
 typedef struct leave_out {
     const source_t *of;
     source_ops_t ops;
@@ -229,6 +425,7 @@ static err_t leave_out_open(const source_t *of, const int64_t *samples, int64_t 
     return err;
 }
 
+/* ---- Packing ---- */
 /* A shard's part of the index. */
 typedef struct done {
     shard_file_t file;
@@ -354,6 +551,7 @@ static err_t pack_step(void *context, int64_t *n_done, bool *finished)
     return ERR_OK;
 }
 
+/* ---- The index ---- */
 /* An index with its head and categories. */
 static err_t new_index(const packer_t *p, shard_index_t **out)
 {
@@ -427,6 +625,7 @@ out:
     return err;
 }
 
+/* ---- The whole ---- */
 static void warn_bad(void *context, const char *what)
 {
     (void)context;
@@ -482,7 +681,7 @@ static err_t pack_all(comm_t *comm, const source_t *source, const pack_options_t
     if (first != p.plan.hash)
         err = err_raise(ERR_DATA, __FILE__, __LINE__, "%s on this host differs from rank 0's", source->path);
     TRY_OUT(err, comm_agree(comm, err, comparing));
-    err = comm->rank == 0 ? pack_prepare(source, options, p.plan.hash) : ERR_OK;
+    err = comm->rank == 0 ? prepare(source, options, p.plan.hash) : ERR_OK;
     TRY_OUT(err, comm_agree(comm, err, "preparing the folder"));
     err = mem_new_array(p.plan.n_shards, sizeof *p.done, "packed shards", &p.done);
     if (err == ERR_OK && options->resize > 0)
@@ -515,10 +714,10 @@ out:
 static err_t prepare_early(const source_t *source, const pack_options_t *options)
 {
     pack_plan_t plan;
-    TRY(pack_prepare_folder(source, options));
+    TRY(prepare_folder(source, options));
     if (options->max_bad > 0 || options->force) return ERR_OK;
     err_t err = pack_plan_make(source, options, &plan);
-    if (err == ERR_OK) err = pack_prepare(source, options, plan.hash);
+    if (err == ERR_OK) err = prepare(source, options, plan.hash);
     pack_plan_free(&plan);
     return err;
 }
