@@ -21,13 +21,6 @@ static const struct {
                {"nccl-bw", "nccl_bw.sh"},
                {"regress", "regress.sh"}};
 
-static const char *file_of(const char *command)
-{
-    int i = 0;
-    while (strcmp(scripts[i].command, command) != 0) i++;
-    return scripts[i].file;
-}
-
 /* Beside the program in the source tree, below share in an installation, beside libexec in a bundle. */
 static err_t find_script(const char *file, char out[FS_PATH_MAX])
 {
@@ -59,7 +52,9 @@ static err_t start_script(const cmd_context_t *context)
             "dptrain %s starts mpirun itself: leave out the %s before it (%s is %d). If the variable is left over: "
             "'env -u %s dptrain %s ...'",
             name, launch.name, launch.variable, launch.size, launch.variable, name);
-    TRY(find_script(file_of(name), path));
+    int i = 0;
+    while (strcmp(scripts[i].command, name) != 0) i++;
+    TRY(find_script(scripts[i].file, path));
     if (context->argc > 0 && strcmp(context->argv[0], "--help=tsv") == 0) {
         print_out("script\t%s\n", path);
         return ERR_OK;
