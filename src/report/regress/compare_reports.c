@@ -125,22 +125,11 @@ static bool is_busy(const compare_work_t *work, int side)
     return work->n_slowed[side] > COMPARE_MAX_DISTURBED * work->n_measured[side];
 }
 
-static err_t explain_busy(compare_work_t *work, compare_metric_t *metric)
-{
-    metric->reason = "the machine was slow or busy during ";
-    for (int side = 0; side < 2; side++)
-        if (is_busy(work, side))
-            TRY(arena_format(&work->out->arena, &metric->reason, "%s%s%d of %s's %d measurements",
-                             metric->reason, side && is_busy(work, 0) ? ", " : "", work->n_slowed[side],
-                             compare_side_names[side], work->n_measured[side]));
-    return arena_format(&work->out->arena, &metric->reason,
-                        "%s: record again, or interleave the recordings "
-                        "(--turns)",
-                        metric->reason);
-}
-
+/* Leaves out the starts on a slow or busy machine. If too few remain, or too many measurements of a side were
+ * slowed, it keeps all and sets metric->reason. */
 static err_t leave_slowed_out(compare_work_t *work, compare_starts_t *s, compare_metric_t *metric)
 {
+    arena_t *arena = &work->out->arena;
     int n_kept[2] = {0, 0};
     bool enough = true;
     TRY(count_slowed(work));
@@ -150,7 +139,6 @@ static err_t leave_slowed_out(compare_work_t *work, compare_starts_t *s, compare
             enough && n_kept[side] > 0 && (n_kept[side] >= ENOUGH_STARTS || 2 * n_kept[side] >= s->n[side]);
     }
     if (!enough) {
-        arena_t *arena = &work->out->arena;
         double most = 0;
         metric->reason = "the machine was slow or busy in ";
         for (int side = 0; side < 2; side++) {
@@ -168,7 +156,16 @@ static err_t leave_slowed_out(compare_work_t *work, compare_starts_t *s, compare
                              100 * most));
         return ERR_OK;
     }
-    if (is_busy(work, 0) || is_busy(work, 1)) return explain_busy(work, metric);
+    if (is_busy(work, 0) || is_busy(work, 1)) {
+        metric->reason = "the machine was slow or busy during ";
+        for (int side = 0; side < 2; side++)
+            if (is_busy(work, side))
+                TRY(arena_format(arena, &metric->reason, "%s%s%d of %s's %d measurements", metric->reason,
+                                 side && is_busy(work, 0) ? ", " : "", work->n_slowed[side],
+                                 compare_side_names[side], work->n_measured[side]));
+        return arena_format(arena, &metric->reason,
+                            "%s: record again, or interleave the recordings (--turns)", metric->reason);
+    }
     for (int side = 0; side < 2; side++) {
         int n = 0;
         for (int i = 0; i < s->n[side]; i++)
@@ -441,27 +438,6 @@ static err_t judge_metric(compare_work_t *work, compare_metric_t *metric)
     return ERR_OK;
 }
 
-static err_t add_metric(compare_work_t *work, const metric_t *base, compare_metric_t **out)
-{
-    comparison_t *c = work->out;
-    compare_metric_t *metric;
-    TRY(arena_new(&c->arena, sizeof *metric, &metric));
-    *metric = (compare_metric_t){.q = NAN, .verdict = VERDICT_INCONCLUSIVE, .reason = ""};
-    /* Copies: the list of metrics is freed before the comparison. */
-    TRY(arena_text(&c->arena, base->case_name, strlen(base->case_name), &metric->case_name));
-    TRY(arena_text(&c->arena, base->test, strlen(base->test), &metric->test));
-    TRY(arena_text(&c->arena, base->key, strlen(base->key), &metric->key));
-    TRY(arena_text(&c->arena, base->label, strlen(base->label), &metric->label));
-    if (c->last)
-        c->last->next = metric;
-    else
-        c->metrics = metric;
-    c->last = metric;
-    c->n_metrics++;
-    *out = metric;
-    return ERR_OK;
-}
-
 static err_t find_rates(comparison_t *c)
 {
     double *p, *q = NULL;
@@ -485,6 +461,7 @@ static err_t compare_metrics(compare_work_t *work)
     static const verdict_t order[VERDICTS] = {VERDICT_WORSE, VERDICT_INCONCLUSIVE, VERDICT_BETTER,
                                               VERDICT_SAME};
     comparison_t *c = work->out;
+    arena_t *arena = &c->arena;
     compare_starts_t *starts;
     err_t err = ERR_OK;
     int i = 0;
@@ -493,7 +470,19 @@ static err_t compare_metrics(compare_work_t *work)
         const metric_t *now = metrics_find(&work->sides[1], base->case_name, base->test, base->key);
         compare_metric_t *metric;
         if (!now) continue;
-        TRY_OUT(err, add_metric(work, base, &metric));
+        TRY_OUT(err, arena_new(arena, sizeof *metric, &metric));
+        *metric = (compare_metric_t){.q = NAN, .verdict = VERDICT_INCONCLUSIVE, .reason = ""};
+        /* Copies: the list of metrics is freed before the comparison. */
+        TRY_OUT(err, arena_text(arena, base->case_name, strlen(base->case_name), &metric->case_name));
+        TRY_OUT(err, arena_text(arena, base->test, strlen(base->test), &metric->test));
+        TRY_OUT(err, arena_text(arena, base->key, strlen(base->key), &metric->key));
+        TRY_OUT(err, arena_text(arena, base->label, strlen(base->label), &metric->label));
+        if (c->last)
+            c->last->next = metric;
+        else
+            c->metrics = metric;
+        c->last = metric;
+        c->n_metrics++;
         const metric_t *const both[2] = {base, now};
         TRY_OUT(err, compare_pick_starts(work, both, metric, &starts[i]));
         TRY_OUT(err, compare_samples(work, &starts[i], "", &metric->difference));

@@ -79,36 +79,6 @@ static err_t describe_machine(history_t *history, const char *id, const report_f
     return err;
 }
 
-static err_t start_draft(history_t *history, history_draft_t *draft, const report_run_t *run,
-                         const char *file)
-{
-    size_t n = strlen(file), tail = strlen(".partial.jsonl");
-    history_recording_t *recording = &draft->recording;
-    *recording = (history_recording_t){.file = file};
-    recording->complete = n < tail || strcmp(file + n - tail, ".partial.jsonl") != 0;
-    const report_fields_t *software = &run->software;
-    report_field_t *fields;
-    TRY(arena_new(&history->arena, (size_t)(software->n + 1) * sizeof *fields, &fields));
-    for (int i = 0; i < software->n; i++) {
-        const report_field_t *field = &software->at[i];
-        fields[i] = *field;
-        TRY(intern_text(&history->words, field->name, &fields[i].name));
-        TRY(intern_text(&history->words, field->text ? field->text : "", &fields[i].text));
-    }
-    recording->software = (report_fields_t){fields, software->n};
-    const report_field_t *git = fields_find(recording->software, "git");
-    /* "unknown": built outside a repository. */
-    recording->git = git && strcmp(git->text, "unknown") != 0 ? git->text : "";
-    TRY(intern_text(&history->words, run->time, &recording->time));
-    TRY(intern_text(&history->words, run->hardware_id, &draft->hardware_id));
-    TRY(intern_text(&history->words, run->fabric_id, &draft->fabric_id));
-    draft->file = history->build->n_files;
-    draft->ranks = run->ranks;
-    draft->threads = run->threads;
-    TRY(describe_machine(history, run->hardware_id, &run->hardware, &draft->hardware));
-    return describe_machine(history, run->fabric_id, &run->fabric, &draft->fabric);
-}
-
 static int compare_reals(double a, double b)
 {
     if (isnan(a) || isnan(b)) return isnan(a) - isnan(b);
@@ -136,8 +106,32 @@ static err_t find_or_add_draft(history_t *history, int first, const report_run_t
         return ERR_OK;
     }
     TRY(mem_grow(build->n_drafts + 1, sizeof *build->drafts, "a history", &build->drafts));
-    *out = &build->drafts[build->n_drafts++];
-    return start_draft(history, *out, run, file);
+    history_draft_t *draft = *out = &build->drafts[build->n_drafts++];
+    history_recording_t *recording = &draft->recording;
+    size_t n = strlen(file), tail = strlen(".partial.jsonl");
+    *recording = (history_recording_t){.file = file};
+    recording->complete = n < tail || strcmp(file + n - tail, ".partial.jsonl") != 0;
+    const report_fields_t *software = &run->software;
+    report_field_t *fields;
+    TRY(arena_new(&history->arena, (size_t)(software->n + 1) * sizeof *fields, &fields));
+    for (int i = 0; i < software->n; i++) {
+        const report_field_t *field = &software->at[i];
+        fields[i] = *field;
+        TRY(intern_text(&history->words, field->name, &fields[i].name));
+        TRY(intern_text(&history->words, field->text ? field->text : "", &fields[i].text));
+    }
+    recording->software = (report_fields_t){fields, software->n};
+    const report_field_t *git = fields_find(recording->software, "git");
+    /* "unknown": built outside a repository. */
+    recording->git = git && strcmp(git->text, "unknown") != 0 ? git->text : "";
+    TRY(intern_text(&history->words, run->time, &recording->time));
+    TRY(intern_text(&history->words, run->hardware_id, &draft->hardware_id));
+    TRY(intern_text(&history->words, run->fabric_id, &draft->fabric_id));
+    draft->file = build->n_files;
+    draft->ranks = run->ranks;
+    draft->threads = run->threads;
+    TRY(describe_machine(history, run->hardware_id, &run->hardware, &draft->hardware));
+    return describe_machine(history, run->fabric_id, &run->fabric, &draft->fabric);
 }
 
 /* Seconds since 1970 of a record's UTC time; NAN: malformed. */

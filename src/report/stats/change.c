@@ -60,12 +60,11 @@ static void find_change(series_t *s, int from, int to, int *at, double *p)
     double *ln = s->ln, mean = 0;
     *at = 0, *p = 1;
     for (int i = 0; i < n; i++) ln[i] = log(s->values[from + i]);
-    /* Clamps values to two robust standard deviations from the median. If more than half of the values are equal,
+    /* Values are clamped to two robust standard deviations from the median. If more than half of them are equal,
      * the median absolute deviation is 0 and nothing is clamped. */
-    double *room = s->room;
-    double middle = median_of(ln, n, room);
-    for (int i = 0; i < n; i++) room[i] = fabs(ln[i] - middle);
-    double reach = limit * to_deviation * stats_median(room, n);
+    double middle = median_of(ln, n, s->room);
+    for (int i = 0; i < n; i++) s->room[i] = fabs(ln[i] - middle);
+    double reach = limit * to_deviation * stats_median(s->room, n);
     for (int i = 0; i < n && reach > 0; i++) ln[i] = fmin(fmax(ln[i], middle - reach), middle + reach);
     for (int i = 0; i < n; i++) mean += ln[i] / n;
     if (!has_variation(ln, n)) return;
@@ -73,7 +72,7 @@ static void find_change(series_t *s, int from, int to, int *at, double *p)
     double observed = best_split(ln, n, at) * (1 - 1e-9); /* equal splits compare equal despite rounding */
     rng_t rng = rng_new(s->options->seed, RNG_BOOTSTRAP, (uint64_t)from << 32 | (uint64_t)to);
     for (int r = 0; r < s->options->n_permutations; r++) {
-        for (int i = n - 1; i > 0; i--) {
+        for (int i = n - 1; i > 0; i--) { /* shuffles */
             int j = (int)rng_below(&rng, (uint32_t)i + 1);
             double value = ln[i];
             ln[i] = ln[j], ln[j] = value;
