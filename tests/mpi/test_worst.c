@@ -7,7 +7,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "tests/mpi/everyone.h"
-#include "train/task/mistakes.h"
+#include "train/task/one_label.h"
 
 enum { N = 1000, MAX = 40 };
 

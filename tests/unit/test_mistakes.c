@@ -7,7 +7,7 @@
 
 #include "base/mem.h"
 #include "tests/tap.h"
-#include "train/task/mistakes.h"
+#include "train/task/one_label.h"
 
 enum { SIDE = 28, N = 50, FACTOR = 4, MARGIN = 32 };
 

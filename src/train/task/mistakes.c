@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Keeps a rank's k worst mistakes by insertion, merges those of all ranks, and draws them. Drawing primitives are left
  * to data/show. */
-#include "train/task/mistakes.h"
+#include "train/task/one_label.h"
 
 #include <inttypes.h>
 #include <math.h>

@@ -12,7 +12,6 @@
 #include "base/table.h"
 #include "compute/models/model.h"
 #include "train/task/metric.h"
-#include "train/task/mistakes.h"
 
 /* With many classes the confusion matrix would be larger than the network; the five best scores say more. */
 enum { FEW_CLASSES = 20 };
