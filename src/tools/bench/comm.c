@@ -228,34 +228,6 @@ static void half_cells(const half_t *h, table_t *table)
     table_cell(table, h->n_wrong >= 0 ? "%lld" : "N/A", (long long)h->n_wrong);
 }
 
-static void comm_table_row(const comm_session_t *s, const comm_what_t *what, const half_t halves[2])
-{
-    const comm_test_info_t *test = &comm_tests[what->test];
-    const comm_call_t *call = &halves[halves[0].wanted ? 0 : 1].call;
-    char marks[2][48], algorithm[128];
-    table_t *table = s->table;
-    collective_algorithm(s->bench->comm, what->lane->by, algorithm, sizeof algorithm);
-    table_cell(table, "%lld", (long long)call->n_bytes);
-    table_cell(table, "%lld", (long long)call->count);
-    table_cell(table, "%s", collective_type_names[what->type]);
-    table_cell(table, "%s", test->reduces ? collective_op_names[what->op] : "none");
-    table_cell(table, "%d", test->rooted ? (int)s->options->root : -1);
-    for (int i = 0; i < 2; i++) {
-        half_cells(&halves[i], table);
-        /* "  out-of-place~*": marks of one half. */
-        const half_t *h = &halves[i];
-        char *out = marks[i];
-        size_t n_bytes = sizeof marks[i];
-        out[0] = '\0';
-        const char *mark = h->wanted ? bench_mark(&h->result) : "";
-        if (mark[0] || h->rate.above_line_rate)
-            snprintf(out, n_bytes, "  %s%s%s", h->call.in_place ? "in-place" : "out-of-place", mark,
-                     h->rate.above_line_rate ? "*" : "");
-    }
-    table_cell(table, "%s%s%s", algorithm, marks[0], marks[1]);
-    table_log(table);
-}
-
 /* Collective. Measures both halves alternately, under the same conditions. */
 static err_t measure_halves(comm_session_t *s, const comm_what_t *what, half_t halves[2])
 {
@@ -319,7 +291,31 @@ static err_t comm_table_measure(comm_session_t *s, const comm_what_t *what, int6
     };
     err_t err = prepare_halves(s, what, count, halves);
     if (err == ERR_OK) err = measure_halves(s, what, halves);
-    if (err == ERR_OK) comm_table_row(s, what, halves);
+    if (err == ERR_OK) {
+        const comm_test_info_t *test = &comm_tests[what->test];
+        const comm_call_t *call = &halves[halves[0].wanted ? 0 : 1].call;
+        char marks[2][48], algorithm[128];
+        table_t *table = s->table;
+        collective_algorithm(s->bench->comm, what->lane->by, algorithm, sizeof algorithm);
+        table_cell(table, "%lld", (long long)call->n_bytes);
+        table_cell(table, "%lld", (long long)call->count);
+        table_cell(table, "%s", collective_type_names[what->type]);
+        table_cell(table, "%s", test->reduces ? collective_op_names[what->op] : "none");
+        table_cell(table, "%d", test->rooted ? (int)s->options->root : -1);
+        for (int i = 0; i < 2; i++) {
+            half_cells(&halves[i], table);
+            /* "  out-of-place~*": marks of one half. */
+            const half_t *h = &halves[i];
+            marks[i][0] = '\0';
+            const char *mark = h->wanted ? bench_mark(&h->result) : "";
+            if (mark[0] || h->rate.above_line_rate)
+                snprintf(marks[i], sizeof marks[i], "  %s%s%s",
+                         h->call.in_place ? "in-place" : "out-of-place", mark,
+                         h->rate.above_line_rate ? "*" : "");
+        }
+        table_cell(table, "%s%s%s", algorithm, marks[0], marks[1]);
+        table_log(table);
+    }
     for (int i = 0; i < 2; i++) {
         comm_call_free(&halves[i].call);
         bench_result_free(&halves[i].result);

@@ -57,21 +57,13 @@ static char *comm_lane_send(const comm_lane_t *lane)
     return lane->send ? lane->send : lane->device_send.host;
 }
 
-/* Push and pull copy the first n_bytes of both buffers, or in place of recv alone, to the device and back; host memory needs
- * neither. */
+/* Copies the first n_bytes of both buffers, or in place of recv alone, to the device; host memory needs no copy. */
 static err_t comm_lane_push(const comm_session_t *s, const comm_lane_t *lane, size_t n_bytes, bool in_place)
 {
     if (lane->by->memory != COLLECTIVE_ON_DEVICE) return ERR_OK;
     TRY(hd_buffer_push(&lane->device_recv, 0, n_bytes));
     if (!in_place) TRY(hd_buffer_push(&lane->device_send, 0, n_bytes));
     return backend_sync(s->bench->runtime.backend);
-}
-
-static err_t comm_lane_pull(const comm_lane_t *lane, size_t n_bytes, bool in_place)
-{
-    if (lane->by->memory != COLLECTIVE_ON_DEVICE) return ERR_OK;
-    TRY(hd_buffer_pull(&lane->device_recv, 0, n_bytes));
-    return in_place ? ERR_OK : hd_buffer_pull(&lane->device_send, 0, n_bytes);
 }
 
 err_t comm_call_new(comm_session_t *session, const comm_what_t *what, int64_t count, bool in_place,
@@ -208,7 +200,12 @@ err_t comm_call_check(comm_call_t *c, int64_t *n_wrong)
     TRY(comm_lane_push(s, c->what.lane, (size_t)c->n_bytes, c->in_place));
     TRY(work.run(work.context));
     if (work.finish) TRY(work.finish(work.context));
-    TRY(comm_lane_pull(c->what.lane, (size_t)c->n_bytes, c->in_place));
+    const comm_lane_t *lane = c->what.lane;
+    size_t n_bytes = (size_t)c->n_bytes;
+    if (lane->by->memory == COLLECTIVE_ON_DEVICE) {
+        TRY(hd_buffer_pull(&lane->device_recv, 0, n_bytes));
+        if (!c->in_place) TRY(hd_buffer_pull(&lane->device_send, 0, n_bytes));
+    }
     char *result = result_at(c);
     inject_fault(c, &check, result);
     int64_t n_mine = comm_check_count_wrong(&check, result, &first);

@@ -269,30 +269,6 @@ static const char *algorithm_of(const bench_op_t *op, op_pass_t pass)
     return name[0] ? name : op->op->backend->name;
 }
 
-static err_t conv_record(const conv_t *c, const subject_t *s, const bench_op_t *op, op_pass_t pass,
-                         const bench_result_t *result, const bench_rate_t *rate, int64_t n_wrong)
-{
-    char operator[OP_KEY_MAX];
-    json_t *j = bench_record_begin(c->bench, "conv", op_pass_names[pass]);
-    if (j) {
-        op_key(&s->desc, operator);
-        json_string(j, "net", s->layer->net);
-        json_string(j, "layer", s->layer->name);
-        json_string(j, "operator", operator);
-        json_int(j, "batch", s->batch);
-        json_string(j, "algorithms", c->options->algorithms);
-        bench_key_ranks(c->bench, dtype_name(s->desc.compute), j);
-    }
-    bench_record_metrics(c->bench);
-    bench_rate_json(rate, j);
-    if (j) {
-        json_string(j, "algorithm", algorithm_of(op, pass));
-        json_int(j, "repeat_in_net", s->layer->repeat);
-        json_int(j, "wrong", n_wrong);
-    }
-    return bench_record_end(c->bench, result);
-}
-
 static err_t report_pass(const conv_t *c, const subject_t *s, const bench_op_t *op, op_pass_t pass,
                          const bench_result_t *result)
 {
@@ -316,7 +292,25 @@ static err_t report_pass(const conv_t *c, const subject_t *s, const bench_op_t *
     table_cell(c->table, "%s", algorithm_of(op, pass));
     table_cell(c->table, "%lld", (long long)n_wrong);
     table_log(c->table);
-    return conv_record(c, s, op, pass, result, &rate, n_wrong);
+    char operator[OP_KEY_MAX];
+    json_t *j = bench_record_begin(c->bench, "conv", op_pass_names[pass]);
+    if (j) {
+        op_key(&s->desc, operator);
+        json_string(j, "net", s->layer->net);
+        json_string(j, "layer", s->layer->name);
+        json_string(j, "operator", operator);
+        json_int(j, "batch", s->batch);
+        json_string(j, "algorithms", c->options->algorithms);
+        bench_key_ranks(c->bench, dtype_name(s->desc.compute), j);
+    }
+    bench_record_metrics(c->bench);
+    bench_rate_json(&rate, j);
+    if (j) {
+        json_string(j, "algorithm", algorithm_of(op, pass));
+        json_int(j, "repeat_in_net", s->layer->repeat);
+        json_int(j, "wrong", n_wrong);
+    }
+    return bench_record_end(c->bench, result);
 }
 
 static int64_t batch_of(const conv_t *c, const conv_layer_t *layer)

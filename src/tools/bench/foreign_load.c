@@ -71,18 +71,13 @@ static double probe_once(void)
     return sec;
 }
 
-static double median_probe(void)
-{
-    double sec[PROBE_RUNS];
-    for (int i = 0; i < PROBE_RUNS; i++) sec[i] = probe_once();
-    return stats_median(sec, PROBE_RUNS);
-}
-
 static void run_probe(load_t *load)
 {
     double start = clock_sec();
     while (clock_sec() - start < settle_sec) continue;
-    load->last_sec = median_probe();
+    double sec[PROBE_RUNS];
+    for (int i = 0; i < PROBE_RUNS; i++) sec[i] = probe_once();
+    load->last_sec = stats_median(sec, PROBE_RUNS);
     if (load->best_sec <= 0 || load->last_sec < load->best_sec) load->best_sec = load->last_sec;
 }
 

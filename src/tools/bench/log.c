@@ -225,46 +225,6 @@ static void record_samples(json_t *j, const char *name, const double *sec, int64
     json_array_end(j);
 }
 
-static void record_result(json_t *j, const bench_result_t *r)
-{
-    char loads[64];
-    load_text(r->loads, loads, sizeof loads);
-    json_string(j, "unit", "s");
-    json_string(j, "verdict", r->disturbed ? "disturbed" : r->conclusive ? "ok" : "inconclusive");
-    json_int(j, "n", r->n);
-    json_int(j, "per_sample", r->per_sample);
-    json_int(j, "n_disturbed", r->n_disturbed);
-    json_string(j, "disturbances", loads);
-    json_real(j, "min", r->min);
-    json_real(j, "p50", r->p50);
-    json_real(j, "p95", r->p95);
-    json_real(j, "p99", r->p99);
-    json_real(j, "max", r->max);
-    json_real(j, "mean", r->mean);
-    json_real(j, "cv", r->cv);
-    json_array_begin(j, "ci95");
-    json_real(j, NULL, r->ci_low);
-    json_real(j, NULL, r->ci_high);
-    json_array_end(j);
-    json_int(j, "slowest_rank", r->slowest_rank);
-    json_real(j, "slowest_share", r->slowest_share);
-    json_real(j, "clock_sec", r->clock_sec);
-    /* Number of samples in each batch. */
-    json_array_begin(j, "batch_n");
-    for (int64_t batch = 0, i = 0; batch < r->n_batches; batch++) {
-        int64_t first = i;
-        while (i < r->n && r->batch[i] == batch) i++;
-        json_int(j, NULL, i - first);
-    }
-    json_array_end(j);
-    record_samples(j, "samples", r->sec, r->n);
-    for (int part = 0; part < r->parts_of.n; part++) {
-        char name[32];
-        snprintf(name, sizeof name, "%s_samples", r->parts_of.names[part]);
-        record_samples(j, name, r->parts[part], r->n);
-    }
-}
-
 err_t bench_record_end(bench_t *bench, const bench_result_t *result)
 {
     bench_log_t *log = bench->log;
@@ -273,7 +233,48 @@ err_t bench_record_end(bench_t *bench, const bench_result_t *result)
     log->n_disturbed += result && result->disturbed;
     if (bench->comm->rank == 0) {
         json_object_end(&log->metrics.json);
-        if (result) record_result(&log->metrics.json, result);
+        if (result) {
+            json_t *json = &log->metrics.json;
+            char loads[64];
+            load_text(result->loads, loads, sizeof loads);
+            json_string(json, "unit", "s");
+            json_string(json, "verdict",
+                        result->disturbed    ? "disturbed"
+                        : result->conclusive ? "ok"
+                                             : "inconclusive");
+            json_int(json, "n", result->n);
+            json_int(json, "per_sample", result->per_sample);
+            json_int(json, "n_disturbed", result->n_disturbed);
+            json_string(json, "disturbances", loads);
+            json_real(json, "min", result->min);
+            json_real(json, "p50", result->p50);
+            json_real(json, "p95", result->p95);
+            json_real(json, "p99", result->p99);
+            json_real(json, "max", result->max);
+            json_real(json, "mean", result->mean);
+            json_real(json, "cv", result->cv);
+            json_array_begin(json, "ci95");
+            json_real(json, NULL, result->ci_low);
+            json_real(json, NULL, result->ci_high);
+            json_array_end(json);
+            json_int(json, "slowest_rank", result->slowest_rank);
+            json_real(json, "slowest_share", result->slowest_share);
+            json_real(json, "clock_sec", result->clock_sec);
+            /* Number of samples in each batch. */
+            json_array_begin(json, "batch_n");
+            for (int64_t batch = 0, i = 0; batch < result->n_batches; batch++) {
+                int64_t first = i;
+                while (i < result->n && result->batch[i] == batch) i++;
+                json_int(json, NULL, i - first);
+            }
+            json_array_end(json);
+            record_samples(json, "samples", result->sec, result->n);
+            for (int part = 0; part < result->parts_of.n; part++) {
+                char name[32];
+                snprintf(name, sizeof name, "%s_samples", result->parts_of.names[part]);
+                record_samples(json, name, result->parts[part], result->n);
+            }
+        }
     }
     err_t err = metrics_end(&log->metrics, true);
     log->recording_sec += clock_sec() - log->begun_sec;

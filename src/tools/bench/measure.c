@@ -72,28 +72,28 @@ static bool samples_are_precise(const double *sorted, int64_t n, double precisio
     return (high - low) / 2 <= precision * median;
 }
 
-/* Over the batches that count. Overwrites `sorted`. */
-static double median_probe_sec(const samples_t *s, bool all, double *sorted)
+void samples_summarise(samples_t *s, double precision, double *sorted, bench_result_t *out)
 {
-    int64_t n = 0;
+    bool all = all_samples_count(s);
+    out->n_disturbed = samples_disturbed(s);
+    out->disturbed = out->n_disturbed > 0 && all;
+    /* Over the batches that count. Overwrites `sorted`. */
+    int64_t n_probes = 0;
     for (int i = 0; i < s->n_batches; i++)
-        if (s->probe_sec[i] > 0 && (all || !s->loads[i])) sorted[n++] = s->probe_sec[i];
-    return stats_median(sorted, n);
-}
-
-/* Drops samples that do not count and moves the arrays to the result. */
-static void move_to_result(samples_t *s, bool all, bench_result_t *out)
-{
-    int64_t n = 0;
+        if (s->probe_sec[i] > 0 && (all || !s->loads[i])) sorted[n_probes++] = s->probe_sec[i];
+    out->clock_sec = stats_median(sorted, n_probes);
+    int64_t n = samples_sorted(s, sorted);
+    /* Drops samples that do not count and moves the arrays to the result. */
+    int64_t n_kept = 0;
     for (int64_t i = 0; i < s->n; i++) {
         unsigned loads = (unsigned)s->loads[s->batch[i]];
         out->loads |= loads;
         if (loads && !all) continue;
-        s->sec[n] = s->sec[i];
-        for (int part = 0; part < s->parts_of.n; part++) s->parts[part][n] = s->parts[part][i];
-        s->batch[n++] = s->batch[i];
+        s->sec[n_kept] = s->sec[i];
+        for (int part = 0; part < s->parts_of.n; part++) s->parts[part][n_kept] = s->parts[part][i];
+        s->batch[n_kept++] = s->batch[i];
     }
-    out->n = n;
+    out->n = n_kept;
     out->sec = s->sec;
     out->batch = s->batch;
     memcpy(out->parts, s->parts, sizeof out->parts);
@@ -102,16 +102,6 @@ static void move_to_result(samples_t *s, bool all, bench_result_t *out)
     s->sec = NULL;
     s->batch = NULL;
     memset(s->parts, 0, sizeof s->parts);
-}
-
-void samples_summarise(samples_t *s, double precision, double *sorted, bench_result_t *out)
-{
-    bool all = all_samples_count(s);
-    out->n_disturbed = samples_disturbed(s);
-    out->disturbed = out->n_disturbed > 0 && all;
-    out->clock_sec = median_probe_sec(s, all, sorted);
-    int64_t n = samples_sorted(s, sorted);
-    move_to_result(s, all, out);
     out->mean = 0;
     for (int64_t i = 0; i < n; i++) out->mean += sorted[i] / (double)n;
     double squares = 0;
@@ -311,23 +301,6 @@ static err_t measure_batch(measurement_t *m, work_state_t *s)
     return m->bench->turns && !m->bench->interrupted ? turns_end_batch(m->bench->turns) : ERR_OK;
 }
 
-/* After a much better probe, earlier batches may count as slow. */
-static err_t judge_batches_again(measurement_t *m)
-{
-    const load_t *load = &m->bench->load;
-    double better = load->best_sec < 0.98 * m->best_sec;
-    TRY(max_over_ranks(m->bench, &better, 1));
-    if (better <= 0) return ERR_OK;
-    m->best_sec = load->best_sec;
-    for (int i = 0; i < m->n; i++) {
-        samples_t *s = &m->states[i].samples;
-        for (int k = 0; k < m->n_rounds; k++)
-            if (load_clock_was_slow(load, s->probe_sec[k])) s->loads[k] |= LOAD_CLOCK;
-        TRY(comm_allreduce(m->bench->comm, s->loads, m->n_rounds, DTYPE_I32, COMM_MAX, "gathering samples"));
-    }
-    return ERR_OK;
-}
-
 static bool needs_more(const measurement_t *m, const samples_t *s, double sec)
 {
     if (m->bench->turns) return m->n_rounds < m->n_rounds_agreed;
@@ -382,7 +355,20 @@ static err_t measure_rounds(measurement_t *m)
         }
         m->n_rounds++;
         double sec;
-        TRY(judge_batches_again(m));
+        /* After a much better probe, earlier batches may count as slow. */
+        const load_t *load = &m->bench->load;
+        double better = load->best_sec < 0.98 * m->best_sec;
+        TRY(max_over_ranks(m->bench, &better, 1));
+        if (better > 0) {
+            m->best_sec = load->best_sec;
+            for (int i = 0; i < m->n; i++) {
+                samples_t *s = &m->states[i].samples;
+                for (int k = 0; k < m->n_rounds; k++)
+                    if (load_clock_was_slow(load, s->probe_sec[k])) s->loads[k] |= LOAD_CLOCK;
+                TRY(comm_allreduce(m->bench->comm, s->loads, m->n_rounds, DTYPE_I32, COMM_MAX,
+                                   "gathering samples"));
+            }
+        }
         /* Time used so far, disturbed batches weighted by a third; the same on all ranks. */
         sec = 0;
         for (int i = 0; i < m->n; i++)
