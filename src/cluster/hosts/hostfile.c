@@ -79,18 +79,6 @@ static err_t add_rest(range_t *r, size_t used, const char *rest, size_t n)
     }
 }
 
-/* Appends all hosts of a name in Slurm's form: node[1-4], node[01-04,7], r[1-2]n[1-8]. */
-static err_t add_range(hosts_t *hosts, hosts_word_t name, int line)
-{
-    range_t range = {.hosts = hosts, .line = line};
-    host_t *host;
-    if (!memchr(name.at, '[', name.n)) return hosts_add(hosts, name.at, name.n, line, &host);
-    if (name.n >= sizeof range.name)
-        RAISE(ERR_DATA, "the host name '%s' is longer than 253 characters",
-              hosts_quote(name.at, name.n).text);
-    return add_rest(&range, 0, name.at, name.n);
-}
-
 /* A line without slots is one slot. */
 static err_t merge(const hosts_t *hosts, host_t *first, host_t *again)
 {
@@ -111,31 +99,25 @@ static err_t merge(const hosts_t *hosts, host_t *first, host_t *again)
                          hosts, again->line);
 }
 
-/* Whether some line without slots is that of a host with several. */
-static err_t merge_sorted(const hosts_t *hosts, host_t **sorted, bool *counts_lines)
-{
-    for (int i = 1, first = 0; i < hosts->n; i++) {
-        if (strcmp(sorted[i]->key, sorted[first]->key) != 0) {
-            first = i;
-            continue;
-        }
-        *counts_lines |= !sorted[first]->slots || !sorted[i]->slots;
-        TRY(merge(hosts, sorted[first], sorted[i]));
-    }
-    return ERR_OK;
-}
-
 /* Makes one host of all lines with the same address: their slots add up. Among several, a line without slots
  * counts as one slot, and so then does every other such line of the text. ERR_DATA with the position: too
  * many. */
 static err_t add_up(hosts_t *hosts)
 {
     host_t **sorted;
-    bool counts_lines = false;
+    bool counts_lines = false; /* whether some line without slots is that of a host with several */
     int n = 0;
     if (hosts->n == 0) return ERR_OK;
     TRY(hosts_sort(hosts, &sorted));
-    err_t err = merge_sorted(hosts, sorted, &counts_lines);
+    err_t err = ERR_OK;
+    for (int i = 1, first = 0; err == ERR_OK && i < hosts->n; i++) {
+        if (strcmp(sorted[i]->key, sorted[first]->key) != 0) {
+            first = i;
+            continue;
+        }
+        counts_lines |= !sorted[first]->slots || !sorted[i]->slots;
+        err = merge(hosts, sorted[first], sorted[i]);
+    }
     mem_free(&sorted);
     TRY(err);
     for (int i = 0; i < hosts->n; i++) {
@@ -254,7 +236,16 @@ static err_t add_hosts(hosts_t *hosts, hosts_word_t name, const char *user, coun
     if (counts.max_slots > 0 && counts.max_slots < counts.slots)
         RAISE(ERR_DATA, "max_slots=%d is less than slots=%d", counts.max_slots, counts.slots);
     if (!counts.slots) counts.slots = counts.max_slots;
-    TRY(add_range(hosts, name, line));
+    if (memchr(name.at, '[', name.n)) { /* Slurm's form: node[1-4], node[01-04,7], r[1-2]n[1-8] */
+        range_t range = {.hosts = hosts, .line = line};
+        if (name.n >= sizeof range.name)
+            RAISE(ERR_DATA, "the host name '%s' is longer than 253 characters",
+                  hosts_quote(name.at, name.n).text);
+        TRY(add_rest(&range, 0, name.at, name.n));
+    } else {
+        host_t *host;
+        TRY(hosts_add(hosts, name.at, name.n, line, &host));
+    }
     for (int i = first; i < hosts->n; i++) {
         hosts->at[i].user = user;
         hosts->at[i].slots = counts.slots;

@@ -76,26 +76,6 @@ static void end_block(cpu_block_t *block, machine_cpu_t *out)
     *block = (cpu_block_t){.is_processor = false};
 }
 
-static void take_field(const char *key, const char *value, cpu_block_t *block, machine_cpu_t *out,
-                       int *last_socket)
-{
-    if (strcmp(key, "processor") == 0) block->is_processor = true;
-    for (int i = 0; i < N_TYPE_FIELDS; i++)
-        if (strcmp(key, type_fields[i].field) == 0)
-            snprintf(block->fields[i], FIELD_TEXT_MAX, "%.*s", FIELD_TEXT_MAX - 1, value);
-    if ((strcmp(key, "model name") == 0 || strcmp(key, "cpu") == 0) && !out->name[0])
-        snprintf(out->name, sizeof out->name, "%.*s", (int)sizeof out->name - 1, value);
-    /* "32 KB"; on x86 the largest that the kernel names, used where /sys has none. */
-    if (strcmp(key, "cache size") == 0 && !out->caches[0])
-        snprintf(out->caches, sizeof out->caches, "%.*s", (int)sizeof out->caches - 1, value);
-    if ((strcmp(key, "flags") == 0 || strcmp(key, "Features") == 0) && !out->instructions[0])
-        for (size_t i = 0; i < sizeof instruction_sets / sizeof *instruction_sets; i++)
-            if (has_word(value, instruction_sets[i]))
-                append(out->instructions, sizeof out->instructions, " ", instruction_sets[i]);
-    /* Numbered from 0. */
-    if (strcmp(key, "physical id") == 0 && atoi(value) > *last_socket) *last_socket = atoi(value);
-}
-
 void machine_cpu_read(FILE *cpuinfo, machine_cpu_t *out)
 {
     char line[16384];
@@ -112,24 +92,25 @@ void machine_cpu_read(FILE *cpuinfo, machine_cpu_t *out)
         *end = '\0';
         char *value = colon + 1 + strspn(colon + 1, " \t");
         value[strcspn(value, "\n")] = '\0';
-        take_field(line, value, &block, out, &last_socket);
+        if (strcmp(line, "processor") == 0) block.is_processor = true;
+        for (int i = 0; i < N_TYPE_FIELDS; i++)
+            if (strcmp(line, type_fields[i].field) == 0)
+                snprintf(block.fields[i], FIELD_TEXT_MAX, "%.*s", FIELD_TEXT_MAX - 1, value);
+        if ((strcmp(line, "model name") == 0 || strcmp(line, "cpu") == 0) && !out->name[0])
+            snprintf(out->name, sizeof out->name, "%.*s", (int)sizeof out->name - 1, value);
+        /* "32 KB"; on x86 the largest that the kernel names, used where /sys has none. */
+        if (strcmp(line, "cache size") == 0 && !out->caches[0])
+            snprintf(out->caches, sizeof out->caches, "%.*s", (int)sizeof out->caches - 1, value);
+        if ((strcmp(line, "flags") == 0 || strcmp(line, "Features") == 0) && !out->instructions[0])
+            for (size_t i = 0; i < sizeof instruction_sets / sizeof *instruction_sets; i++)
+                if (has_word(value, instruction_sets[i]))
+                    append(out->instructions, sizeof out->instructions, " ", instruction_sets[i]);
+        /* Numbered from 0. */
+        if (strcmp(line, "physical id") == 0 && atoi(value) > last_socket) last_socket = atoi(value);
     }
     end_block(&block, out);
     out->sockets = last_socket + 1;
     if (!out->name[0]) snprintf(out->name, sizeof out->name, "unknown CPU");
-}
-
-/* From the first processor's folder in /sys. */
-static void read_caches(const char *folder, char *out, size_t n_bytes)
-{
-    char path[128], type[32], size[32];
-    for (int index = 0; index < 16; index++) {
-        snprintf(path, sizeof path, "%s/index%d/type", folder, index);
-        if (!fs_read_line(path, type, sizeof type)) break;
-        snprintf(path, sizeof path, "%s/index%d/size", folder, index);
-        if (strcmp(type, "Instruction") == 0 || !fs_read_line(path, size, sizeof size)) continue;
-        append(out, n_bytes, " ", size);
-    }
 }
 
 /* CPUs of a mask such as "00000000,00000003". */
@@ -163,14 +144,21 @@ int64_t machine_cache_bytes(int n_cpus, int n_ranks)
 
 void machine_cpu(machine_cpu_t *out)
 {
-    char caches[sizeof out->caches] = "";
+    static const char folder[] = "/sys/devices/system/cpu/cpu0/cache";
+    char caches[sizeof out->caches] = "", path[128], type[32], size[32];
     FILE *file = fopen("/proc/cpuinfo", "re");
     *out = (machine_cpu_t){.name = "unknown CPU"};
     if (file) {
         machine_cpu_read(file, out);
         fclose(file);
     }
-    read_caches("/sys/devices/system/cpu/cpu0/cache", caches, sizeof caches);
+    for (int index = 0; index < 16; index++) {
+        snprintf(path, sizeof path, "%s/index%d/type", folder, index);
+        if (!fs_read_line(path, type, sizeof type)) break;
+        snprintf(path, sizeof path, "%s/index%d/size", folder, index);
+        if (strcmp(type, "Instruction") == 0 || !fs_read_line(path, size, sizeof size)) continue;
+        append(caches, sizeof caches, " ", size);
+    }
     if (caches[0]) memcpy(out->caches, caches, sizeof caches);
 }
 

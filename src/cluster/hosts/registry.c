@@ -22,27 +22,25 @@ static err_t as_code(err_t code)
     return err_put(&info);
 }
 
-static err_t read_file(const char *path, hosts_t *out)
+err_t hosts_read(const char *source, hosts_t *out)
 {
     char *text = NULL;
     int i = 0;
-    if (fs_is_folder(path))
-        RAISE(ERR_DATA, "%s is a folder; expected a hostfile or resource spec (YAML)", path);
-    err_t err = fs_read_text(path, HOSTS_MAX_FILE_BYTES, &text);
+    err_t err;
+    if (!fs_exists(source)) {
+        if (strchr(source, '/') || !strpbrk(source, ":,"))
+            RAISE(ERR_DATA, "no such file: %s (write a list of hosts as HOST:SLOTS,…, such as node1:4)",
+                  hosts_quote(source, strlen(source)).text);
+        err = hosts_read_list(source, out);
+        return err == ERR_DATA ? as_code(ERR_USAGE) : err;
+    }
+    if (fs_is_folder(source))
+        RAISE(ERR_DATA, "%s is a folder; expected a hostfile or resource spec (YAML)", source);
+    err = fs_read_text(source, HOSTS_MAX_FILE_BYTES, &text);
     if (err == ERR_USAGE) return as_code(ERR_DATA);
     TRY(err);
-    while (formats[i].end[0] && !fs_has_suffix(path, formats[i].end)) i++;
-    err = formats[i].read(text, path, out);
+    while (formats[i].end[0] && !fs_has_suffix(source, formats[i].end)) i++;
+    err = formats[i].read(text, source, out);
     mem_free(&text);
     return err;
-}
-
-err_t hosts_read(const char *source, hosts_t *out)
-{
-    if (fs_exists(source)) return read_file(source, out);
-    if (strchr(source, '/') || !strpbrk(source, ":,"))
-        RAISE(ERR_DATA, "no such file: %s (write a list of hosts as HOST:SLOTS,…, such as node1:4)",
-              hosts_quote(source, strlen(source)).text);
-    err_t err = hosts_read_list(source, out);
-    return err == ERR_DATA ? as_code(ERR_USAGE) : err;
 }

@@ -174,13 +174,18 @@ err_t hosts_sort(const hosts_t *hosts, host_t ***out)
     return ERR_OK;
 }
 
-static err_t check_duplicates(const hosts_t *hosts)
+err_t hosts_complete(hosts_t *hosts)
 {
-    host_t **sorted, *again = NULL, *first = NULL;
+    host_t **sorted, *again = NULL, *listed = NULL;
+    int chief = 0;
+    if (hosts->n == 0) RAISE(ERR_DATA, "%s lists no hosts", hosts->source);
+    if (hosts->n > HOSTS_MAX)
+        return hosts_at_line(err_raise(ERR_DATA, __FILE__, __LINE__, "more than %d hosts", HOSTS_MAX), hosts,
+                             hosts->at[HOSTS_MAX].line);
     TRY(hosts_sort(hosts, &sorted));
     for (int i = 1; i < hosts->n; i++) {
         if (strcmp(sorted[i]->key, sorted[i - 1]->key) != 0 || (again && again < sorted[i])) continue;
-        first = sorted[i - 1];
+        listed = sorted[i - 1];
         again = sorted[i];
     }
     mem_free(&sorted);
@@ -188,19 +193,8 @@ static err_t check_duplicates(const hosts_t *hosts)
         return hosts_at_line(
             err_raise(ERR_DATA, __FILE__, __LINE__,
                       "the host %s is already listed in %s %d; list it once, with all its slots",
-                      again->address, hosts->is_list ? "entry" : "line", first->line),
+                      again->address, hosts->is_list ? "entry" : "line", listed->line),
             hosts, again->line);
-    return ERR_OK;
-}
-
-err_t hosts_complete(hosts_t *hosts)
-{
-    int chief = 0;
-    if (hosts->n == 0) RAISE(ERR_DATA, "%s lists no hosts", hosts->source);
-    if (hosts->n > HOSTS_MAX)
-        return hosts_at_line(err_raise(ERR_DATA, __FILE__, __LINE__, "more than %d hosts", HOSTS_MAX), hosts,
-                             hosts->at[HOSTS_MAX].line);
-    TRY(check_duplicates(hosts));
     for (int i = 0; hosts->n > 1 && i < hosts->n; i++)
         if (is_loopback(hosts->at[i].key))
             return hosts_at_line(
@@ -323,22 +317,11 @@ static err_t choose_slots(filter_t *f, int index, int *named, int n_named)
     return ERR_OK;
 }
 
-static err_t find_host(const filter_t *f, const char *address, size_t n, int *out)
-{
-    char key[HOST_KEY_MAX];
-    quoted_t shown = hosts_quote(address, n);
-    if (hosts_key(address, n, key) != ERR_OK)
-        RAISE(ERR_USAGE, "%s: invalid host '%s': expected HOST[:SLOT,…], separated by @", f->option,
-              shown.text);
-    for (*out = 0; *out < f->hosts->n; (*out)++)
-        if (strcmp(f->hosts->at[*out].key, key) == 0) return ERR_OK;
-    RAISE(ERR_USAGE, "%s: no host %s in %s", f->option, shown.text, f->hosts->source);
-}
-
 /* HOST, HOST:SLOTS, [IPV6]:SLOTS or a bare IPv6 address. */
 static err_t apply_node(filter_t *f, const char *text, size_t n)
 {
     const char *end = text + n, *colon = memchr(text, ':', n), *address = text;
+    char key[HOST_KEY_MAX];
     int index = 0, ids[HOSTS_MAX_LISTED_SLOTS], n_ids;
     bool bare_ipv6 = colon && memchr(colon + 1, ':', (size_t)(end - colon - 1)) && text[0] != '[';
     size_t n_address = colon && !bare_ipv6 ? (size_t)(colon - text) : n;
@@ -352,7 +335,13 @@ static err_t apply_node(filter_t *f, const char *text, size_t n)
         n_address = (size_t)(close - address);
         colon = close + 1 < end ? close + 1 : NULL;
     }
-    TRY(find_host(f, address, n_address, &index));
+    const quoted_t shown = hosts_quote(address, n_address);
+    if (hosts_key(address, n_address, key) != ERR_OK)
+        RAISE(ERR_USAGE, "%s: invalid host '%s': expected HOST[:SLOT,…], separated by @", f->option,
+              shown.text);
+    while (index < f->hosts->n && strcmp(f->hosts->at[index].key, key) != 0) index++;
+    if (index == f->hosts->n)
+        RAISE(ERR_USAGE, "%s: no host %s in %s", f->option, shown.text, f->hosts->source);
     if (f->named[index])
         RAISE(ERR_USAGE, "%s: %s is named twice; list all its slots after one colon", f->option,
               f->hosts->at[index].address);

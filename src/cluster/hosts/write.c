@@ -206,40 +206,38 @@ static void json_number_or_null(json_t *j, const char *key, int value)
         json_raw(j, key, "null");
 }
 
-static void json_host(json_t *j, const host_t *host)
-{
-    json_object_begin(j, NULL);
-    json_string(j, "address", host->address);
-    json_number_or_null(j, "slots", host->slots);
-    json_number_or_null(j, "max_slots", host->max_slots);
-    if (host->gpus != HOST_GPUS_NONE && !host->ids) {
-        json_raw(j, "gpu_ids", "null");
-    } else {
-        json_array_begin(j, "gpu_ids");
-        for (int i = 0; has_ids(host) && i < host->slots; i++) json_int(j, NULL, host->ids[i]);
-        json_array_end(j);
-    }
-    json_bool(j, "chief", host->chief);
-    json_number_or_null(j, "port", host->port);
-    json_string(j, "user", host->user);
-    json_string(j, "key_file", host->key_file);
-    json_string(j, "ssh_group", host->ssh_group);
-    json_object_begin(j, "shared_envs");
-    for (int i = 0; i < host->n_envs; i++) json_string(j, host->envs[i].name, host->envs[i].value);
-    json_object_end(j);
-    json_string(j, "env_file", host->env_file);
-    json_string(j, "setup", host->setup);
-    json_real(j, "network_bandwidth_gbits", host->bandwidth_gbits > 0 ? host->bandwidth_gbits : NAN);
-    json_object_end(j);
-}
-
 err_t hosts_write_json(const hosts_t *hosts, FILE *out)
 {
     json_t j = {0};
     json_object_begin(&j, NULL);
     json_string(&j, "source", hosts->source);
     json_array_begin(&j, "hosts");
-    for (int i = 0; i < hosts->n; i++) json_host(&j, &hosts->at[i]);
+    for (int i = 0; i < hosts->n; i++) {
+        const host_t *host = &hosts->at[i];
+        json_object_begin(&j, NULL);
+        json_string(&j, "address", host->address);
+        json_number_or_null(&j, "slots", host->slots);
+        json_number_or_null(&j, "max_slots", host->max_slots);
+        if (host->gpus != HOST_GPUS_NONE && !host->ids) {
+            json_raw(&j, "gpu_ids", "null");
+        } else {
+            json_array_begin(&j, "gpu_ids");
+            for (int k = 0; has_ids(host) && k < host->slots; k++) json_int(&j, NULL, host->ids[k]);
+            json_array_end(&j);
+        }
+        json_bool(&j, "chief", host->chief);
+        json_number_or_null(&j, "port", host->port);
+        json_string(&j, "user", host->user);
+        json_string(&j, "key_file", host->key_file);
+        json_string(&j, "ssh_group", host->ssh_group);
+        json_object_begin(&j, "shared_envs");
+        for (int k = 0; k < host->n_envs; k++) json_string(&j, host->envs[k].name, host->envs[k].value);
+        json_object_end(&j);
+        json_string(&j, "env_file", host->env_file);
+        json_string(&j, "setup", host->setup);
+        json_real(&j, "network_bandwidth_gbits", host->bandwidth_gbits > 0 ? host->bandwidth_gbits : NAN);
+        json_object_end(&j);
+    }
     json_array_end(&j);
     json_object_end(&j);
     err_t err = j.status;
