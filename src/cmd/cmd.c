@@ -103,19 +103,14 @@ static const struct {
       {"with batch 32 in bf16", "dptrain info --model resnet50 --batch 32 --precision bf16"}}},
 };
 
-static bool is_named(const cmd_context_t *context, const char *name)
-{
-    char full[64];
-    snprintf(full, sizeof full, "%s%s%s", context->name[0], context->name[1] ? " " : "",
-             context->name[1] ? context->name[1] : "");
-    return strcmp(full, name) == 0;
-}
-
 /* Prints the examples of a command, if there are any. tsv: as lines `example WHAT COMMAND`. */
 static void print_examples(const cmd_context_t *context, bool tsv)
 {
+    char name[64];
+    snprintf(name, sizeof name, "%s%s%s", context->name[0], context->name[1] ? " " : "",
+             context->name[1] ? context->name[1] : "");
     for (size_t i = 0; i < sizeof all_examples / sizeof *all_examples; i++) {
-        if (!is_named(context, all_examples[i].name)) continue;
+        if (strcmp(name, all_examples[i].name) != 0) continue;
         if (!tsv) print_out("\nExamples:\n");
         for (int k = 0; k < N_EXAMPLES; k++) {
             const example_t *example = &all_examples[i].examples[k];

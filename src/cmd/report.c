@@ -141,33 +141,26 @@ static err_t check_decided(const comparison_t *c)
           n, c->n_metrics, c->n_metrics == 1 ? "" : "s", n == 1 ? "is" : "are");
 }
 
-static err_t compare_recordings(const compare_command_t *command, report_t reports[2],
-                                comparison_t *comparison)
+static err_t run_compare(const void *values, const char *const *names, int n)
 {
+    const compare_command_t *command = values;
     const compare_options_t options = {.min_effect = command->min_effect,
                                        .alpha = command->alpha,
                                        .force = command->force,
                                        .n_resamples = narrow_int(command->n_resamples),
                                        .seed = (uint64_t)command->seed};
-    const compare_printing_t printing = {comparison, &options, command->format};
-    TRY(compare_reports(&reports[0], &reports[1], &options, comparison));
-    TRY(report_files_write(command->out, print_comparison, &printing));
-    TRY(check_worse(comparison));
-    return command->allow_inconclusive ? ERR_OK : check_decided(comparison);
-}
-
-static err_t run_compare(const void *values, const char *const *names, int n)
-{
-    const compare_command_t *command = values;
     report_t reports[2] = {{.keep_samples = true}, {.keep_samples = true}};
     comparison_t comparison = {0};
+    const compare_printing_t printing = {&comparison, &options, command->format};
     arena_t arena = {0};
     err_t err = ERR_OK;
-    if (n != 2)
-        err = err_raise(ERR_USAGE, __FILE__, __LINE__,
-                        "dptrain report compare: expected two recordings, BASE and NEW");
-    for (int i = 0; i < 2 && err == ERR_OK; i++) err = read_recording(&arena, names[i], &reports[i]);
-    if (err == ERR_OK) err = compare_recordings(command, reports, &comparison);
+    if (n != 2) RAISE_OUT(err, ERR_USAGE, "dptrain report compare: expected two recordings, BASE and NEW");
+    for (int i = 0; i < 2; i++) TRY_OUT(err, read_recording(&arena, names[i], &reports[i]));
+    TRY_OUT(err, compare_reports(&reports[0], &reports[1], &options, &comparison));
+    TRY_OUT(err, report_files_write(command->out, print_comparison, &printing));
+    TRY_OUT(err, check_worse(&comparison));
+    if (!command->allow_inconclusive) err = check_decided(&comparison);
+out:
     compare_free(&comparison);
     for (int i = 0; i < 2; i++) report_free(&reports[i]);
     arena_free(&arena);
@@ -304,32 +297,29 @@ static err_t finish_filtered(const history_command_t *command, const history_opt
           only_test ? " the test '" : "", only_test ? only_test : "", only_test ? "'" : "");
 }
 
-static err_t make_history(const history_command_t *command, const report_history_files_t *files,
-                          history_t *history, err_t *worst)
-{
-    history_options_t options = {
-        .min_effect = command->min_effect, .alpha = command->alpha, .last = (int)command->last, .seed = 1};
-    if (files->n == 0)
-        RAISE(ERR_USAGE,
-              "dptrain report history: expected a folder of recordings, such as results/runs, or files");
-    if (command->fail_on_change > 0 && command->fail_on_change < STATS_CHANGE_MIN_LENGTH)
-        RAISE(ERR_USAGE,
-              "invalid --fail-on-change '%lld': a change is detected after %d recordings at the new level; "
-              "expected %d or more, or 0 for never",
-              (long long)command->fail_on_change, STATS_CHANGE_MIN_LENGTH, STATS_CHANGE_MIN_LENGTH);
-    TRY(report_history_read(files, history, worst));
-    TRY(finish_filtered(command, &options, history));
-    const history_printing_t printing = {history, &options, command->format};
-    TRY(report_files_write(command->out, print_history, &printing));
-    return check_slower(history, command->fail_on_change, command->allow_inconclusive);
-}
-
 static err_t run_history(const void *values, const char *const *names, int n)
 {
     const history_command_t *command = values;
     const report_history_files_t files = {names, n, command->only_case, command->only_test};
+    const history_options_t options = {
+        .min_effect = command->min_effect, .alpha = command->alpha, .last = (int)command->last, .seed = 1};
     history_t history = {0};
-    err_t worst = ERR_OK, err = make_history(command, &files, &history, &worst);
+    const history_printing_t printing = {&history, &options, command->format};
+    err_t worst = ERR_OK, err = ERR_OK;
+    if (n == 0)
+        RAISE_OUT(err, ERR_USAGE,
+                  "dptrain report history: expected a folder of recordings, such as results/runs, or files");
+    if (command->fail_on_change > 0 && command->fail_on_change < STATS_CHANGE_MIN_LENGTH)
+        RAISE_OUT(
+            err, ERR_USAGE,
+            "invalid --fail-on-change '%lld': a change is detected after %d recordings at the new level; "
+            "expected %d or more, or 0 for never",
+            (long long)command->fail_on_change, STATS_CHANGE_MIN_LENGTH, STATS_CHANGE_MIN_LENGTH);
+    TRY_OUT(err, report_history_read(&files, &history, &worst));
+    TRY_OUT(err, finish_filtered(command, &options, &history));
+    TRY_OUT(err, report_files_write(command->out, print_history, &printing));
+    err = check_slower(&history, command->fail_on_change, command->allow_inconclusive);
+out:
     history_free(&history);
     cmd_fail(err);
     return err > worst ? err : worst;
