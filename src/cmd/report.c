@@ -478,38 +478,15 @@ static err_t print_page(const void *context, FILE *out)
     return html_print(context, out);
 }
 
-static err_t make_page(html_data_t *data, const html_command_t *command, const char *const *names, int n,
-                       err_t *worst)
+static err_t run_html(const void *values, const char *const *names, int n)
 {
+    const html_command_t *command = values;
     const compare_options_t options = {.min_effect = command->min_effect,
                                        .alpha = command->alpha,
                                        .force = command->force,
                                        .n_resamples = 2000,
                                        .seed = 1};
-    if (n == 0 && !command->history)
-        RAISE(ERR_USAGE,
-              "dptrain report html: expected files of records, - for standard input, or --history");
-    if (n == 0 && command->base) RAISE(ERR_USAGE, "--base requires files of records to compare with it");
     const char *path = command->out;
-    if (!path) TRY(choose_out(&path));
-    TRY(read_all(names, n, &data->now, worst));
-    if (command->base) {
-        const char *not_whole = *worst != ERR_OK ? "the new recording" : NULL;
-        err_t of_base = ERR_OK;
-        TRY(read_all(&command->base, 1, &data->base, &of_base));
-        if (of_base != ERR_OK) not_whole = command->base;
-        if (of_base > *worst) *worst = of_base;
-        TRY(add_comparison(data, &options, not_whole));
-    }
-    if (command->history) TRY(add_history(data, command, worst));
-    TRY(report_files_write(path, print_page, &data->input));
-    if (path) log_info("wrote %s", path);
-    return ERR_OK;
-}
-
-static err_t run_html(const void *values, const char *const *names, int n)
-{
-    const html_command_t *command = values;
     html_data_t *data;
     err_t worst = ERR_OK, err = mem_new(sizeof *data, "a page", &data);
     if (err != ERR_OK) return cmd_fail(err);
@@ -520,7 +497,25 @@ static err_t run_html(const void *values, const char *const *names, int n)
                                  .keep_samples = true,
                                  .keep_curves = true};
     data->input = (html_input_t){.title = command->title, .now = &data->now};
-    err = make_page(data, command, names, n, &worst);
+    if (n == 0 && !command->history)
+        RAISE_OUT(err, ERR_USAGE,
+                  "dptrain report html: expected files of records, - for standard input, or --history");
+    if (n == 0 && command->base)
+        RAISE_OUT(err, ERR_USAGE, "--base requires files of records to compare with it");
+    if (!path) TRY_OUT(err, choose_out(&path));
+    TRY_OUT(err, read_all(names, n, &data->now, &worst));
+    if (command->base) {
+        const char *not_whole = worst != ERR_OK ? "the new recording" : NULL;
+        err_t of_base = ERR_OK;
+        TRY_OUT(err, read_all(&command->base, 1, &data->base, &of_base));
+        if (of_base != ERR_OK) not_whole = command->base;
+        if (of_base > worst) worst = of_base;
+        TRY_OUT(err, add_comparison(data, &options, not_whole));
+    }
+    if (command->history) TRY_OUT(err, add_history(data, command, &worst));
+    TRY_OUT(err, report_files_write(path, print_page, &data->input));
+    if (path) log_info("wrote %s", path);
+out:
     compare_free(&data->comparison);
     history_free(&data->history);
     for (int i = 0; i < 2; i++) report_free(reports[i]);
