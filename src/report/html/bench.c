@@ -156,6 +156,32 @@ static err_t values_text(html_t *h, const html_matrix_t *m, const char *mark, co
                         mark);
 }
 
+static err_t draw_bandwidth(html_t *h, const html_matrix_t *m)
+{
+    chart_series_t series[CHART_MAX_SERIES];
+    const char *caption, *starts;
+    int n_left_out;
+    table_t table;
+    chart_lines_t chart = {.x = {.title = "message size", .scale = CHART_LOG2, .label = html_label_size},
+                           .y = {.title = "bus bandwidth, GB/s", .scale = CHART_LOG},
+                           .series = series,
+                           .reference = NAN};
+    TRY(html_matrix_series(h, m, series, &chart.n_series, &n_left_out));
+    TRY(arena_format(&h->arena, &chart.about, "%s: bus bandwidth in GB/s over message size.", m->name));
+    TRY(values_text(h, m, "Crossed out", &starts));
+    TRY(arena_format(&h->arena, &caption,
+                     "Higher is better. Both axes are logarithmic. Source: busbw_gbs of dptrain bench "
+                     "comm.%s%s",
+                     starts, m->at[HTML_BASE] ? " Dashed lines and hollow markers: base." : ""));
+    if (n_left_out > 0)
+        TRY(arena_format(&h->arena, &caption, "%s %d more lines in the data.", caption, n_left_out));
+    TRY(html_matrix_table(h, m, "bytes", html_label_figure, &table));
+    html_figure(h, m->name);
+    html_lines(h, &chart);
+    html_figure_end(h, caption, &table);
+    return ERR_OK;
+}
+
 static err_t draw_bars(html_t *h, const bar_chart_t *bars, const html_matrix_t *m)
 {
     static const char *const base_names[] = {"new", "base"};
@@ -208,29 +234,7 @@ typedef struct comm_figures {
 static err_t draw_comm(html_t *h, const void *context)
 {
     const comm_figures_t *figures = context;
-    for (const html_matrix_t *m = figures->lines; m; m = m->next) {
-        chart_series_t series[CHART_MAX_SERIES];
-        const char *caption, *starts;
-        int n_left_out;
-        table_t table;
-        chart_lines_t chart = {.x = {.title = "message size", .scale = CHART_LOG2, .label = html_label_size},
-                               .y = {.title = "bus bandwidth, GB/s", .scale = CHART_LOG},
-                               .series = series,
-                               .reference = NAN};
-        TRY(html_matrix_series(h, m, series, &chart.n_series, &n_left_out));
-        TRY(arena_format(&h->arena, &chart.about, "%s: bus bandwidth in GB/s over message size.", m->name));
-        TRY(values_text(h, m, "Crossed out", &starts));
-        TRY(arena_format(&h->arena, &caption,
-                         "Higher is better. Both axes are logarithmic. Source: busbw_gbs of dptrain bench "
-                         "comm.%s%s",
-                         starts, m->at[HTML_BASE] ? " Dashed lines and hollow markers: base." : ""));
-        if (n_left_out > 0)
-            TRY(arena_format(&h->arena, &caption, "%s %d more lines in the data.", caption, n_left_out));
-        TRY(html_matrix_table(h, m, "bytes", html_label_figure, &table));
-        html_figure(h, m->name);
-        html_lines(h, &chart);
-        html_figure_end(h, caption, &table);
-    }
+    for (const html_matrix_t *m = figures->lines; m; m = m->next) TRY(draw_bandwidth(h, m));
     for (const html_matrix_t *m = figures->bars; m; m = m->next) TRY(draw_bars(h, &single_size, m));
     return ERR_OK;
 }

@@ -55,7 +55,7 @@ static err_t print_row(html_t *h, const chart_forest_t *forest, const compare_me
 {
     const char *name, *change, *times, *said, *kind = verdict_names[metric->verdict];
     const stats_difference_t *d = &metric->difference;
-    const char **keys, *words;
+    const char **keys, *words, *interval;
     int n = 0;
     TRY(arena_new(&h->arena, sizeof *keys * (size_t)(h->in->comparison->n_metrics + 1), &keys));
     for (const compare_metric_t *other = h->in->comparison->metrics; other; other = other->next)
@@ -63,7 +63,6 @@ static err_t print_row(html_t *h, const chart_forest_t *forest, const compare_me
             keys[n++] = other->key;
     TRY(html_key_words(h, metric->key, keys, n, &words));
     TRY(html_metric_name(h, metric->case_name, metric->test, words, &name));
-    const char *interval;
     change = "-";
     if (isfinite(d->ratio)) {
         TRY(interval_text(&h->arena, d->low, d->high, &interval));
@@ -119,17 +118,20 @@ static err_t print_folded(html_t *h, const chart_forest_t *forest, verdict_t ver
 
 err_t html_verdicts(html_t *h)
 {
+    static const verdict_t order[] = {VERDICT_WORSE, VERDICT_BETTER, VERDICT_INCONCLUSIVE, VERDICT_SAME};
     const comparison_t *c = h->in->comparison;
+    const compare_options_t *options = h->in->options;
     const compare_metric_t **rows;
     chart_forest_t forest;
-    int n, n_open = 0;
+    double *ratios;
+    const char *text;
+    int n = 0, n_open = 0, n_ratios = 0;
     html_section(h, "verdict", "Verdict", NULL);
     if (!c) {
         html_note(h, h->in->no_comparison);
         html_section_end(h);
         return ERR_OK;
     }
-    static const verdict_t order[] = {VERDICT_WORSE, VERDICT_BETTER, VERDICT_INCONCLUSIVE, VERDICT_SAME};
     fprintf(h->out, "<p class=\"summary\"><b class=\"tag big %s\">%s</b> ", verdict_names[c->verdict],
             verdict_names[c->verdict]);
     fprintf(h->out, "<span>%d metric%s:</span>", c->n_metrics, c->n_metrics == 1 ? "" : "s");
@@ -139,15 +141,12 @@ err_t html_verdicts(html_t *h)
                     verdict_names[order[i]]);
     if (!compare_decided(c)) fputs(" <span>Nothing was decided.</span>", h->out);
     fputs("</p>\n", h->out);
-    TRY(arena_new(&h->arena, sizeof *rows * (size_t)(h->in->comparison->n_metrics + 1), &rows));
-    n = 0;
-    for (const compare_metric_t *at = h->in->comparison->metrics; at; at = at->next) rows[n++] = at;
+    TRY(arena_new(&h->arena, sizeof *rows * (size_t)(c->n_metrics + 1), &rows));
+    for (const compare_metric_t *at = c->metrics; at; at = at->next) rows[n++] = at;
     qsort(rows, (size_t)n, sizeof *rows, compare_rows);
-    /* Scales the axis to the intervals of conclusive metrics and the ratios of inconclusive ones, whose intervals
+    /* The axis is scaled to the intervals of conclusive metrics and the ratios of inconclusive ones, whose intervals
      * may be huge. */
-    double *ratios;
-    int n_ratios = 0;
-    forest.band = 1 + h->in->options->min_effect;
+    forest.band = 1 + options->min_effect;
     TRY(arena_new(&h->arena, sizeof *ratios * (size_t)(2 * n + 1), &ratios));
     for (int i = 0; i < n; i++) {
         bool told = rows[i]->verdict != VERDICT_INCONCLUSIVE;
@@ -157,8 +156,6 @@ err_t html_verdicts(html_t *h)
     forest.reach = chart_forest_reach(ratios, n_ratios, forest.band);
     while (n_open < n && (n <= UNFOLDED || rank_of(rows[n_open]->verdict) < rank_of(VERDICT_INCONCLUSIVE)))
         n_open++;
-    const compare_options_t *options = h->in->options;
-    const char *text;
     TRY(arena_format(
         &h->arena, &text,
         "Time of new relative to base; right of the centre line is slower. Diamond: ratio; line: its %.4g "
@@ -172,7 +169,7 @@ err_t html_verdicts(html_t *h)
     if (n_open > 0) TRY(print_rows(h, &forest, rows, n_open));
     TRY(print_folded(h, &forest, VERDICT_INCONCLUSIVE, rows + n_open, n - n_open));
     TRY(print_folded(h, &forest, VERDICT_SAME, rows + n_open, n - n_open));
-    if (c->n_notes != 0) {
+    if (c->n_notes > 0) {
         fputs("<ul class=\"notes\">\n", h->out);
         for (int i = 0; i < c->n_notes; i++) {
             fputs("<li>", h->out);
@@ -213,6 +210,53 @@ static unit_t unit_of(const history_metric_t *metric)
     return units[3];
 }
 
+/* The levels as a series: two points and a gap each. */
+static err_t level_series(html_t *h, const history_metric_t *metric, int n, unit_t unit, chart_series_t *out)
+{
+    double *x, *y;
+    int at = 0;
+    TRY(arena_new(&h->arena, sizeof *x * (size_t)(3 * (metric->n_changes + 1)), &x));
+    TRY(arena_new(&h->arena, sizeof *y * (size_t)(3 * (metric->n_changes + 1)), &y));
+    for (int level = 0; level <= metric->n_changes; level++) {
+        x[at] = level > 0 ? metric->changes[level - 1].after + 0.5 : 1;
+        y[at++] = metric->levels[level] / unit.sec;
+        x[at] = level < metric->n_changes ? metric->changes[level].after + 0.5 : n;
+        y[at] = y[at - 1];
+        at++;
+        x[at] = NAN;
+        y[at++] = NAN;
+    }
+    *out = (chart_series_t){.style = 1, .n = at, .x = x, .y = y, .is_base = true};
+    return ERR_OK;
+}
+
+static err_t value_series(html_t *h, const history_metric_t *metric, bool disturbed, unit_t unit,
+                          chart_series_t *out)
+{
+    double *columns[4];
+    int n = 0;
+    for (int c = 0; c < 4; c++)
+        TRY(arena_new(&h->arena, sizeof(double) * (size_t)(metric->n_values + 1), &columns[c]));
+    for (int i = 0; i < metric->n_values; i++) {
+        const history_value_t *value = &metric->values[i];
+        if (value->disturbed != disturbed) continue;
+        columns[0][n] = value->recording + 1;
+        columns[1][n] = value->sec / unit.sec;
+        columns[2][n] = value->low / unit.sec;
+        columns[3][n++] = value->high / unit.sec;
+    }
+    *out = (chart_series_t){.name = disturbed ? "disturbed machine" : NULL,
+                            .n = n,
+                            .x = columns[0],
+                            .y = columns[1],
+                            .low = columns[2],
+                            .high = columns[3],
+                            .markers = true,
+                            .no_line = disturbed,
+                            .is_base = disturbed};
+    return ERR_OK;
+}
+
 static err_t change_words(html_t *h, const history_group_t *group, const history_metric_t *metric,
                           const char **out)
 {
@@ -247,49 +291,11 @@ static err_t draw_metric(html_t *h, const history_group_t *group, const history_
                            .height = 110};
     TRY(arena_format(&h->arena, &chart.y.title, "%s, lower is better", unit.name));
     for (int disturbed = 0; disturbed < 2; disturbed++) {
-        chart_series_t *out = &series[chart.n_series];
-        double *columns[4];
-        int n = 0;
-        for (int c = 0; c < 4; c++)
-            TRY(arena_new(&h->arena, sizeof(double) * (size_t)(metric->n_values + 1), &columns[c]));
-        for (int i = 0; i < metric->n_values; i++) {
-            const history_value_t *value = &metric->values[i];
-            if (value->disturbed != disturbed) continue;
-            columns[0][n] = value->recording + 1;
-            columns[1][n] = value->sec / unit.sec;
-            columns[2][n] = value->low / unit.sec;
-            columns[3][n++] = value->high / unit.sec;
-        }
-        *out = (chart_series_t){.name = disturbed ? "disturbed machine" : NULL,
-                                .n = n,
-                                .x = columns[0],
-                                .y = columns[1],
-                                .low = columns[2],
-                                .high = columns[3],
-                                .markers = true,
-                                .no_line = disturbed,
-                                .is_base = disturbed};
+        TRY(value_series(h, metric, disturbed, unit, &series[chart.n_series]));
         chart.n_series += series[chart.n_series].n > 0;
     }
-    if (metric->n_changes > 0) {
-        /* The levels as a series: two points and a gap each. */
-        int n = group->n_recordings;
-        chart_series_t *out = &series[chart.n_series++];
-        double *x, *y;
-        int at = 0;
-        TRY(arena_new(&h->arena, sizeof *x * (size_t)(3 * (metric->n_changes + 1)), &x));
-        TRY(arena_new(&h->arena, sizeof *y * (size_t)(3 * (metric->n_changes + 1)), &y));
-        for (int level = 0; level <= metric->n_changes; level++) {
-            x[at] = level > 0 ? metric->changes[level - 1].after + 0.5 : 1;
-            y[at++] = metric->levels[level] / unit.sec;
-            x[at] = level < metric->n_changes ? metric->changes[level].after + 0.5 : n;
-            y[at] = y[at - 1];
-            at++;
-            x[at] = NAN;
-            y[at++] = NAN;
-        }
-        *out = (chart_series_t){.style = 1, .n = at, .x = x, .y = y, .is_base = true};
-    }
+    if (metric->n_changes > 0)
+        TRY(level_series(h, metric, group->n_recordings, unit, &series[chart.n_series++]));
     for (int i = 0; i < metric->n_changes && i < MOST_MARKS; i++)
         marks[chart.n_marks++] = (chart_mark_t){metric->changes[i].after + 0.5,
                                                 revision_text(&group->recordings[metric->changes[i].after])};

@@ -34,6 +34,38 @@ bool html_has_steps(const html_t *h)
     return false;
 }
 
+static err_t draw_efficiency(html_t *h, const html_matrix_t *m)
+{
+    chart_series_t series[CHART_MAX_SERIES];
+    const char *caption, *starts, *title;
+    int n_left_out;
+    table_t table;
+    chart_lines_t chart = {
+        .about = "Scaling efficiency in percent over the number of ranks.",
+        .x = {.title = "ranks", .scale = CHART_LOG2},
+        .y = {.title = "efficiency", .from_zero = true, .at_least = 1.05, .label = html_label_percent},
+        .series = series,
+        .reference = 1,
+        .side_by_side = true};
+    TRY(html_matrix_series(h, m, series, &chart.n_series, &n_left_out));
+    starts = "";
+    if (m->n_starts > 1) TRY(arena_format(&h->arena, &starts, " Medians of %d starts.", m->n_starts));
+    if (m->at[HTML_BASE])
+        TRY(arena_format(&h->arena, &starts, "%s Dashed lines and hollow markers: base.", starts));
+    TRY(arena_format(&h->arena, &title, "Scaling efficiency%s%s", m->name[0] ? ": " : "", m->name));
+    TRY(arena_format(
+        &h->arena, &caption,
+        "Higher is better; 100 %% is ideal. Whiskers: quartiles. weak: the batch grows with the ranks; "
+        "strong: the batch is fixed; alone: the ranks do not communicate, which shows how much they slow "
+        "each other down. Source: efficiency of dptrain bench step.%s",
+        starts));
+    TRY(html_matrix_table(h, m, "ranks", html_label_percent, &table));
+    html_figure(h, title);
+    html_lines(h, &chart);
+    html_figure_end(h, caption, &table);
+    return ERR_OK;
+}
+
 enum { PART_DATA, PART_FORWARD, PART_BACKWARD, PART_COMPUTE, PART_COMM, PART_OPTIMIZER, PART_OTHER, N_PARTS };
 static const char *const part_names[N_PARTS] = {
     "data wait", "forward", "backward", "forward and backward", "exposed comm", "optimizer", "other"};
@@ -106,13 +138,11 @@ static err_t split_figures(html_t *h, const metric_t *metric, step_split_t *out)
 static err_t bench_split(html_t *h, const html_item_t *item, int side, step_split_t *out)
 {
     double sec;
-    int n;
+    int n = 0;
+    bool found;
     *out = (step_split_t){0};
     /* Mean over the starts that have samples of parts, so that the shares add up. */
-    const metric_t *metric = item->side[side];
-    bool found;
-    n = 0;
-    for (const metric_start_t *start = metric->starts; start; start = start->next) {
+    for (const metric_start_t *start = item->side[side]->starts; start; start = start->next) {
         TRY(add_samples(start, out->share, &found));
         n += found;
     }
@@ -197,37 +227,10 @@ static err_t draw_splits(html_t *h, const char *title, const char *from, const s
 
 static err_t draw_steps(html_t *h, const void *efficiency)
 {
-    for (const html_matrix_t *m = efficiency; m; m = m->next) {
-        chart_series_t series[CHART_MAX_SERIES];
-        const char *caption, *starts, *title;
-        int n_left_out;
-        table_t table;
-        chart_lines_t chart = {
-            .about = "Scaling efficiency in percent over the number of ranks.",
-            .x = {.title = "ranks", .scale = CHART_LOG2},
-            .y = {.title = "efficiency", .from_zero = true, .at_least = 1.05, .label = html_label_percent},
-            .series = series,
-            .reference = 1,
-            .side_by_side = true};
-        TRY(html_matrix_series(h, m, series, &chart.n_series, &n_left_out));
-        starts = "";
-        if (m->n_starts > 1) TRY(arena_format(&h->arena, &starts, " Medians of %d starts.", m->n_starts));
-        if (m->at[HTML_BASE])
-            TRY(arena_format(&h->arena, &starts, "%s Dashed lines and hollow markers: base.", starts));
-        TRY(arena_format(&h->arena, &title, "Scaling efficiency%s%s", m->name[0] ? ": " : "", m->name));
-        TRY(arena_format(
-            &h->arena, &caption,
-            "Higher is better; 100 %% is ideal. Whiskers: quartiles. weak: the batch grows with the ranks; "
-            "strong: the batch is fixed; alone: the ranks do not communicate, which shows how much they slow "
-            "each other down. Source: efficiency of dptrain bench step.%s",
-            starts));
-        TRY(html_matrix_table(h, m, "ranks", html_label_percent, &table));
-        html_figure(h, title);
-        html_lines(h, &chart);
-        html_figure_end(h, caption, &table);
-    }
-    step_split_t *splits;
-    int n = 0;
+    const report_t *const sides[] = {h->in->now, h->in->base};
+    step_split_t *splits, *runs;
+    int n = 0, n_most = 0, n_runs = 0;
+    for (const html_matrix_t *m = efficiency; m; m = m->next) TRY(draw_efficiency(h, m));
     TRY(arena_new(&h->arena, sizeof *splits * (size_t)(HTML_SIDES * h->n_items + 1), &splits));
     for (int i = 0; i < h->n_items; i++)
         for (int side = 0; side < HTML_SIDES && is_step(&h->items[i]); side++) {
@@ -240,9 +243,6 @@ static err_t draw_steps(html_t *h, const void *efficiency)
         }
     TRY(draw_splits(h, "Step time: bench",
                     "samples of dptrain bench step, or …_share in records without them", splits, n));
-    const report_t *const sides[] = {h->in->now, h->in->base};
-    step_split_t *runs;
-    int n_most = 0, n_runs = 0;
     for (int side = 0; side < HTML_SIDES; side++)
         for (const report_run_t *run = sides[side] ? sides[side]->runs : NULL; run; run = run->next)
             n_most += is_trained(run);

@@ -255,6 +255,63 @@ static const char *common_label(const trained_t *runs, int n)
     return n > 0 ? main_metric(&runs[0])->label : NULL;
 }
 
+/* The table of the runs, then the stragglers of each run that has some. */
+static err_t print_runs(html_t *h, const trained_t *runs, int n)
+{
+    table_t table = {.columns = {{"run", true},
+                                 {"model", true},
+                                 {"precision, device", true},
+                                 {"ranks", false},
+                                 {"batch", false},
+                                 {"steps", false},
+                                 {"images/s", false},
+                                 {"last loss", false},
+                                 {"best validation", false},
+                                 {"end", true}},
+                     .n_columns = 10,
+                     .n_rows = n};
+    enum { BEST = 8 };
+    const char *label = common_label(runs, n);
+    if (label) TRY(arena_format(&h->arena, &table.columns[BEST].heading, "best val %s", label));
+    TRY(arena_new(&h->arena, sizeof *table.cells * (size_t)n * 10, &table.cells));
+    const char **cell = table.cells;
+    for (int i = 0; i < n; i++, cell++) {
+        const report_train_t *train = runs[i].run->train;
+        const report_metric_t *metric = main_metric(&runs[i]);
+        const char *end = runs[i].run->end_reason;
+        double best = report_best(train, train->main_metric);
+        *cell++ = runs[i].name;
+        *cell++ = train->model ? train->model : "";
+        TRY(arena_format(&h->arena, cell++, "%s, %s", train->precision ? train->precision : "-",
+                         train->device ? train->device : "-"));
+        TRY(put_figure(h, figure_number(train->ranks), cell++));
+        TRY(put_figure(h, figure_number(train->global_batch), cell++));
+        TRY(arena_format(&h->arena, cell++, "%s of %s", figure_number(train->last_step + 1).text,
+                         figure_number(train->n_steps).text));
+        const report_rates_t rates = report_rates(train);
+        TRY(put_figure(h, figure_throughput(rates.mean, rates.median, ""), cell++));
+        TRY(put_figure(h, figure_number(train->last_loss), cell++));
+        TRY(arena_format(&h->arena, cell++, "%s%s%s", label ? "" : metric->label, label ? "" : " ",
+                         report_metric_figure(metric, best).text));
+        *cell = end && end[0] ? end : "no end record";
+        if (train->replicas_differ)
+            TRY(arena_format(&h->arena, cell, "%s; replicas %s", *cell, train->replicas));
+        if (train->curve.n_invalid > 0)
+            TRY(arena_format(&h->arena, cell, "%s; steps without a finite loss: %lld", *cell,
+                             (long long)train->curve.n_invalid));
+    }
+    html_table(h, &table);
+    for (int i = 0; i < n; i++) {
+        const char *note;
+        TRY(train_stragglers(&h->arena, runs[i].run->train, &table));
+        if (table.n_rows == 0) continue;
+        TRY(arena_format(&h->arena, &note, "Stragglers of %s: %s.", runs[i].name, table.caption));
+        html_note(h, note);
+        html_table(h, &table);
+    }
+    return ERR_OK;
+}
+
 typedef struct training_figures {
     const trained_t *runs;
     int n;
@@ -298,60 +355,7 @@ err_t html_training(html_t *h)
         }
     html_section(h, "training", "Training runs", NULL);
     TRY(html_figures(h, draw_training, &(training_figures_t){runs, n}));
-    table_t table = {.columns = {{"run", true},
-                                 {"model", true},
-                                 {"precision, device", true},
-                                 {"ranks", false},
-                                 {"batch", false},
-                                 {"steps", false},
-                                 {"images/s", false},
-                                 {"last loss", false},
-                                 {"best validation", false},
-                                 {"end", true}},
-                     .n_columns = 10,
-                     .n_rows = n};
-    enum { BEST = 8 };
-    const char *label = common_label(runs, n);
-    if (label) TRY(arena_format(&h->arena, &table.columns[BEST].heading, "best val %s", label));
-    TRY(arena_new(&h->arena, sizeof *table.cells * (size_t)n * 10, &table.cells));
-    for (int i = 0; i < n; i++) {
-        const trained_t *of = &runs[i];
-        bool labelled = !label;
-        const char **cell = table.cells + (ptrdiff_t)i * 10;
-        const report_train_t *train = of->run->train;
-        const report_metric_t *metric = main_metric(of);
-        double best = report_best(train, train->main_metric);
-        *cell++ = of->name;
-        *cell++ = train->model ? train->model : "";
-        TRY(arena_format(&h->arena, cell++, "%s, %s", train->precision ? train->precision : "-",
-                         train->device ? train->device : "-"));
-        TRY(put_figure(h, figure_number(train->ranks), cell++));
-        TRY(put_figure(h, figure_number(train->global_batch), cell++));
-        TRY(arena_format(&h->arena, cell++, "%s of %s", figure_number(train->last_step + 1).text,
-                         figure_number(train->n_steps).text));
-        const report_rates_t rates = report_rates(train);
-        TRY(put_figure(h, figure_throughput(rates.mean, rates.median, ""), cell++));
-        TRY(put_figure(h, figure_number(train->last_loss), cell++));
-        TRY(arena_format(&h->arena, cell++, "%s%s%s", labelled ? metric->label : "", labelled ? " " : "",
-                         report_metric_figure(metric, best).text));
-        *cell = of->run->end_reason && of->run->end_reason[0] ? of->run->end_reason : "no end record";
-        if (train->replicas_differ)
-            TRY(arena_format(&h->arena, cell, "%s; replicas %s", *cell, train->replicas));
-        if (train->curve.n_invalid > 0)
-            TRY(arena_format(&h->arena, cell, "%s; steps without a finite loss: %lld", *cell,
-                             (long long)train->curve.n_invalid));
-    }
-    html_table(h, &table);
-    /* The stragglers of each run that has some. */
-    for (int i = 0; i < n; i++) {
-        table_t ranks;
-        const char *note;
-        TRY(train_stragglers(&h->arena, runs[i].run->train, &ranks));
-        if (ranks.n_rows == 0) continue;
-        TRY(arena_format(&h->arena, &note, "Stragglers of %s: %s.", runs[i].name, ranks.caption));
-        html_note(h, note);
-        html_table(h, &ranks);
-    }
+    TRY(print_runs(h, runs, n));
     html_section_end(h);
     return ERR_OK;
 }

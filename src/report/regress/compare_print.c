@@ -8,6 +8,7 @@
 #include "base/json.h"
 #include "report/records/fields.h"
 #include "report/regress/compare.h"
+#include "report/regress/parts.h"
 
 static void put_pair(json_t *j, const char *key, int64_t base, int64_t now)
 {
@@ -110,8 +111,6 @@ err_t compare_print_json(const comparison_t *comparison, const compare_options_t
     return err;
 }
 
-enum { COLUMNS = 7 };
-
 typedef struct view {
     const comparison_t *comparison;
     const compare_options_t *options;
@@ -123,6 +122,79 @@ typedef struct view {
 static err_t change_text(view_t *v, double ratio, const char **out)
 {
     return arena_format(&v->arena, out, "%s", figure_change(ratio - 1).text);
+}
+
+static err_t print_head(view_t *v)
+{
+    const comparison_t *c = v->comparison;
+    fact_t facts[4];
+    const char *title;
+    int n = 0;
+    TRY(arena_format(&v->arena, &title, "comparison of %s with %s", c->sides[0].name, c->sides[1].name));
+    for (int side = 0; side < 2; side++) {
+        const compare_side_t *s = &c->sides[side];
+        const char *time = s->first;
+        if (strcmp(s->first, s->last) != 0)
+            TRY(arena_format(&v->arena, &time, "%s to %s", s->first, s->last));
+        facts[n].name = compare_side_names[side];
+        TRY(arena_format(&v->arena, &facts[n++].text, "%s: %d run%s%s%s%s%s", s->name, s->n_runs,
+                         s->n_runs == 1 ? "" : "s", time[0] ? ", " : "", time, s->git[0] ? ", git " : "",
+                         s->git));
+    }
+    /* The machine of base. Differences of new are in the notes. */
+    const report_run_t *run = metrics_next_complete(c->base->runs);
+    if (run && !run->train && isfinite(run->ranks)) {
+        const report_field_t *cpu = fields_find(run->hardware, "cpu");
+        facts[n].name = "machine";
+        TRY(arena_format(&v->arena, &facts[n++].text, "%s, ranks: %s, threads per rank: %s",
+                         cpu && cpu->text ? cpu->text : "unknown CPU", figure_number(run->ranks).text,
+                         figure_number(run->threads).text));
+    }
+    facts[n].name = "rule";
+    TRY(arena_format(
+        &v->arena, &facts[n++].text,
+        "a change counts if it is at least %.3g %%, q is at most %.3g and the interval excludes 0",
+        100 * v->options->min_effect, v->options->alpha));
+    v->render->heading(v->out, title);
+    v->render->facts(v->out, facts, n);
+    return ERR_OK;
+}
+
+static err_t print_table(view_t *v)
+{
+    enum { COLUMNS = 7 };
+    const comparison_t *c = v->comparison;
+    table_t table = {.title = "median times and their changes",
+                     .columns = {{"metric", true},
+                                 {"base", false},
+                                 {"new", false},
+                                 {"change", false},
+                                 {"interval", false},
+                                 {"q", false},
+                                 {"verdict", true}},
+                     .n_columns = COLUMNS,
+                     .n_rows = c->n_metrics};
+    int n_interleaved = 0;
+    for (const compare_metric_t *at = c->metrics; at; at = at->next) n_interleaved += at->interleaved;
+    TRY(arena_format(&v->arena, &table.caption, "%.4g %% intervals; %s", 100 * (1 - v->options->alpha),
+                     n_interleaved == 0              ? "not interleaved"
+                     : n_interleaved == c->n_metrics ? "interleaved"
+                                                     : "some interleaved"));
+    TRY(arena_new(&v->arena, sizeof *table.cells * COLUMNS * (size_t)c->n_metrics, &table.cells));
+    const char **cell = table.cells;
+    for (const compare_metric_t *at = c->metrics; at; at = at->next, cell += COLUMNS) {
+        const stats_difference_t *d = &at->difference;
+        cell[0] = at->label;
+        TRY(arena_format(&v->arena, &cell[1], "%s", figure_time(d->base).text));
+        TRY(arena_format(&v->arena, &cell[2], "%s", figure_time(d->now).text));
+        TRY(change_text(v, d->ratio, &cell[3]));
+        TRY(interval_text(&v->arena, d->low, d->high, &cell[4]));
+        cell[5] = isfinite(at->q) ? "< 0.0001" : "-";
+        if (at->q >= 0.0001) TRY(arena_format(&v->arena, &cell[5], "%.4f", at->q));
+        cell[6] = verdict_names[at->verdict];
+    }
+    v->render->table(v->out, &table);
+    return ERR_OK;
 }
 
 /* "backward +98 %, forward +2 %", largest first. */
@@ -215,85 +287,22 @@ static err_t print_summary(view_t *v)
     return ERR_OK;
 }
 
-static err_t print_all(view_t *v)
-{
-    const comparison_t *c = v->comparison;
-    fact_t facts[4] = {{"base", ""}, {"new", ""}, {"machine", NULL}, {"rule", ""}};
-    const char *title;
-    int n = 2;
-    TRY(arena_format(&v->arena, &title, "comparison of %s with %s", c->sides[0].name, c->sides[1].name));
-    for (int side = 0; side < 2; side++) {
-        const compare_side_t *s = &c->sides[side];
-        const char *time = s->first;
-        if (strcmp(s->first, s->last) != 0)
-            TRY(arena_format(&v->arena, &time, "%s to %s", s->first, s->last));
-        TRY(arena_format(&v->arena, &facts[side].text, "%s: %d run%s%s%s%s%s", s->name, s->n_runs,
-                         s->n_runs == 1 ? "" : "s", time[0] ? ", " : "", time, s->git[0] ? ", git " : "",
-                         s->git));
-    }
-    /* The machine of base. Differences of new are in the notes. */
-    const char **out = &facts[n].text;
-    const report_run_t *run = metrics_next_complete(v->comparison->base->runs);
-    *out = NULL;
-    if (run && !run->train && isfinite(run->ranks)) {
-        const report_field_t *cpu = fields_find(run->hardware, "cpu");
-        TRY(arena_format(&v->arena, out, "%s, ranks: %s, threads per rank: %s",
-                         cpu && cpu->text ? cpu->text : "unknown CPU", figure_number(run->ranks).text,
-                         figure_number(run->threads).text));
-    }
-    n += facts[n].text != NULL;
-    facts[n].name = "rule";
-    TRY(arena_format(
-        &v->arena, &facts[n++].text,
-        "a change counts if it is at least %.3g %%, q is at most %.3g and the interval excludes 0",
-        100 * v->options->min_effect, v->options->alpha));
-    v->render->heading(v->out, title);
-    v->render->facts(v->out, facts, n);
-    table_t table = {.title = "median times and their changes",
-                     .columns = {{"metric", true},
-                                 {"base", false},
-                                 {"new", false},
-                                 {"change", false},
-                                 {"interval", false},
-                                 {"q", false},
-                                 {"verdict", true}},
-                     .n_columns = COLUMNS,
-                     .n_rows = c->n_metrics};
-    int n_interleaved = 0;
-    for (const compare_metric_t *at = c->metrics; at; at = at->next) n_interleaved += at->interleaved;
-    TRY(arena_format(&v->arena, &table.caption, "%.4g %% intervals; %s", 100 * (1 - v->options->alpha),
-                     n_interleaved == 0              ? "not interleaved"
-                     : n_interleaved == c->n_metrics ? "interleaved"
-                                                     : "some interleaved"));
-    TRY(arena_new(&v->arena, sizeof *table.cells * COLUMNS * (size_t)c->n_metrics, &table.cells));
-    const char **cell = table.cells;
-    for (const compare_metric_t *at = c->metrics; at; at = at->next, cell += COLUMNS) {
-        const stats_difference_t *d = &at->difference;
-        cell[0] = at->label;
-        TRY(arena_format(&v->arena, &cell[1], "%s", figure_time(d->base).text));
-        TRY(arena_format(&v->arena, &cell[2], "%s", figure_time(d->now).text));
-        TRY(change_text(v, d->ratio, &cell[3]));
-        TRY(interval_text(&v->arena, d->low, d->high, &cell[4]));
-        cell[5] = isfinite(at->q) ? "< 0.0001" : "-";
-        if (at->q >= 0.0001) TRY(arena_format(&v->arena, &cell[5], "%.4f", at->q));
-        cell[6] = verdict_names[at->verdict];
-    }
-    v->render->table(v->out, &table);
-    TRY(print_changes(v));
-    TRY(print_inconclusive(v));
-    if (c->n_notes != 0) {
-        v->render->heading(v->out, "notes");
-        for (int i = 0; i < c->n_notes; i++) v->render->note(v->out, c->notes[i]);
-        v->render->facts(v->out, NULL, 0);
-    }
-    return print_summary(v);
-}
-
 err_t compare_print(const comparison_t *comparison, const compare_options_t *options, const render_t *render,
                     FILE *out)
 {
     view_t view = {.comparison = comparison, .options = options, .render = render, .out = out};
-    err_t err = print_all(&view);
+    err_t err;
+    TRY_OUT(err, print_head(&view));
+    TRY_OUT(err, print_table(&view));
+    TRY_OUT(err, print_changes(&view));
+    TRY_OUT(err, print_inconclusive(&view));
+    if (comparison->n_notes > 0) {
+        render->heading(out, "notes");
+        for (int i = 0; i < comparison->n_notes; i++) render->note(out, comparison->notes[i]);
+        render->facts(out, NULL, 0);
+    }
+    err = print_summary(&view);
+out:
     arena_free(&view.arena);
     return err;
 }

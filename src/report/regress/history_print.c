@@ -250,10 +250,10 @@ static err_t history_print_metrics(history_printer_t *p, const history_group_t *
         for (int i = 0; i < metric->n_values; i++)
             if (metric->values[i].n_used > 1 && !metric->values[i].disturbed)
                 spread[n++] = metric->values[i].high / metric->values[i].low - 1;
-        if (n != 0)
+        if (n > 0)
             TRY(arena_format(&p->arena, &cells[3], "%s", figure_percent(stats_median(spread, n)).text));
         TRY(arena_format(&p->arena, &cells[4], "%d", metric->n_values - metric->n_disturbed));
-        if (metric->n_changes != 0)
+        if (metric->n_changes > 0)
             TRY(arena_format(&p->arena, &cells[5], "%s",
                              figure_change(levels[metric->n_changes] / levels[0] - 1).text));
     }
@@ -274,22 +274,6 @@ static int compare_rows(const void *a, const void *b)
     if (x->change->after != y->change->after) return x->change->after - y->change->after;
     if (x->change->before != y->change->before) return x->change->before - y->change->before;
     return x->order != y->order ? x->order - y->order : x->index - y->index;
-}
-
-/* In order of time. */
-static err_t list_changes(history_printer_t *p, const history_group_t *group, row_t **rows, int *n_rows)
-{
-    int n = 0, order = 0;
-    for (const history_metric_t *metric = group->metrics; metric; metric = metric->next)
-        n += metric->n_changes;
-    TRY(arena_new(&p->arena, sizeof **rows * (size_t)(n + 1), rows));
-    *n_rows = n;
-    n = 0;
-    for (const history_metric_t *metric = group->metrics; metric; metric = metric->next, order++)
-        for (int i = 0; i < metric->n_changes; i++)
-            (*rows)[n++] = (row_t){&metric->changes[i], metric, order, i};
-    qsort(*rows, (size_t)n, sizeof **rows, compare_rows);
-    return ERR_OK;
 }
 
 /* "2026-11-03 10:12". */
@@ -339,12 +323,10 @@ static err_t print_interval(history_printer_t *p, const history_group_t *group,
     TRY(cause_text(p, change, before, after, &facts[0].text));
     for (int i = 0; i < change->n_differences; i++) {
         const history_difference_t *d = &change->differences[i];
-        facts[i + 1].name = d->name;
-        arena_t *arena = &p->arena;
-        const char **out = &facts[i + 1].text;
         const char *words[2];
-        TRY(text_cut_pair(arena, d->before, d->after, words));
-        TRY(arena_format(arena, out, "%s → %s", words[0][0] ? words[0] : "not recorded",
+        TRY(text_cut_pair(&p->arena, d->before, d->after, words));
+        facts[i + 1].name = d->name;
+        TRY(arena_format(&p->arena, &facts[i + 1].text, "%s → %s", words[0][0] ? words[0] : "not recorded",
                          words[1][0] ? words[1] : "not recorded"));
     }
     p->render->facts(p->out, facts, change->n_differences + 1);
@@ -373,6 +355,30 @@ static err_t print_rows(history_printer_t *p, const row_t *rows, int n)
         TRY(arena_format(&p->arena, &cells[4], "%.2g", change->p));
     }
     p->render->table(p->out, &table);
+    return ERR_OK;
+}
+
+/* In order of time; changes of the same interval together. */
+static err_t print_changes(history_printer_t *p, const history_group_t *group)
+{
+    row_t *rows;
+    int n = 0, order = 0;
+    for (const history_metric_t *metric = group->metrics; metric; metric = metric->next)
+        n += metric->n_changes;
+    TRY(arena_new(&p->arena, sizeof *rows * (size_t)(n + 1), &rows));
+    n = 0;
+    for (const history_metric_t *metric = group->metrics; metric; metric = metric->next, order++)
+        for (int i = 0; i < metric->n_changes; i++)
+            rows[n++] = (row_t){&metric->changes[i], metric, order, i};
+    qsort(rows, (size_t)n, sizeof *rows, compare_rows);
+    for (int i = 0, next; i < n; i = next) {
+        for (next = i + 1; next < n; next++)
+            if (rows[next].change->after != rows[i].change->after ||
+                rows[next].change->before != rows[i].change->before)
+                break;
+        TRY(print_interval(p, group, rows[i].change));
+        TRY(print_rows(p, rows + i, next - i));
+    }
     return ERR_OK;
 }
 
@@ -417,26 +423,16 @@ static err_t put_note(history_printer_t *p, const char *text)
 
 static err_t print_group(history_printer_t *p, const history_group_t *group)
 {
-    TRY(print_head(p, group));
-    row_t *rows;
-    int n;
-    TRY(list_changes(p, group, &rows, &n));
-    for (int i = 0, next; i < n; i = next) {
-        for (next = i + 1; next < n; next++)
-            if (rows[next].change->after != rows[i].change->after ||
-                rows[next].change->before != rows[i].change->before)
-                break;
-        TRY(print_interval(p, group, rows[i].change));
-        TRY(print_rows(p, rows + i, next - i));
-    }
-    if (group->n_metrics > 0) TRY(history_print_metrics(p, group));
     const char *text;
+    TRY(print_head(p, group));
+    TRY(print_changes(p, group));
+    if (group->n_metrics > 0) TRY(history_print_metrics(p, group));
     TRY(arena_format(
         &p->arena, &text, "Metrics: %d; with a change: %d, without: %d, in %d recordings over %.1f days.",
         group->n_metrics, group->n_changed, group->n_metrics - group->n_changed - group->n_too_short,
         group->n_complete, group->days));
     TRY(put_note(p, text));
-    if (group->n_too_short != 0) {
+    if (group->n_too_short > 0) {
         TRY(arena_format(
             &p->arena, &text,
             "Metrics with too few recordings: %d; a change point needs %d undisturbed values, %d on each side.",
@@ -448,7 +444,8 @@ static err_t print_group(history_printer_t *p, const history_group_t *group)
     return ERR_OK;
 }
 
-static err_t print_left_out(history_printer_t *p)
+/* What was left out, and how to read the tables. */
+static err_t print_notes(history_printer_t *p)
 {
     const char *text;
     int n_disturbed = 0, n_starts = 0;
@@ -473,15 +470,6 @@ static err_t print_left_out(history_printer_t *p)
     if (p->history->n_interrupted > 0)
         TRY(put_note(p, "Interrupted recordings (a run did not finish) are counted but have no values."));
     for (int i = 0; i < p->history->n_notes; i++) TRY(put_note(p, p->history->notes[i]));
-    return ERR_OK;
-}
-
-static err_t print_all(history_printer_t *p)
-{
-    for (const history_group_t *group = p->history->groups; group; group = group->next)
-        TRY(print_group(p, group));
-    TRY(print_left_out(p));
-    const char *text;
     TRY(arena_format(
         &p->arena, &text,
         "Changes below %.2g %% are not reported; of those shown, at most %.2g %% are expected to be false.",
@@ -499,7 +487,11 @@ err_t history_print(const history_t *history, const history_options_t *options, 
                     FILE *out)
 {
     history_printer_t printer = {.history = history, .options = options, .render = render, .out = out};
-    err_t err = print_all(&printer);
+    err_t err = ERR_OK;
+    for (const history_group_t *group = history->groups; group; group = group->next)
+        TRY_OUT(err, print_group(&printer, group));
+    err = print_notes(&printer);
+out:
     arena_free(&printer.arena);
     return err;
 }
