@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Runs a comparison: which starts of a metric to compare, the difference of their samples and of its parts, false discovery rates
- * over all metrics, verdicts. report/stats has the test. */
+ * over all metrics, verdicts with their reasons, intervals as texts. report/stats has the test. */
 #include <math.h>
-#include <stdarg.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "base/figure.h"
@@ -383,6 +381,29 @@ static err_t compare_parts(compare_work_t *work, const compare_starts_t *starts,
 }
 
 const char *const verdict_names[VERDICTS] = {"same", "better", "worse", "inconclusive"};
+
+figure_t interval_end(double ratio)
+{
+    if (ratio > INTERVAL_MAX_RATIO) return (figure_t){"beyond ×10"};
+    if (ratio < 1 / INTERVAL_MAX_RATIO) return (figure_t){"beyond ÷10"};
+    return figure_change(ratio - 1);
+}
+
+static bool is_number(double ratio)
+{
+    return ratio >= 1 / INTERVAL_MAX_RATIO && ratio <= INTERVAL_MAX_RATIO;
+}
+
+err_t interval_text(arena_t *arena, double low, double high, const char **out)
+{
+    figure_t from = interval_end(low), to = interval_end(high);
+    bool beyond_both = low < 1 / INTERVAL_MAX_RATIO && high > INTERVAL_MAX_RATIO;
+    *out = isnan(low) || isnan(high) ? "-" : "unknown";
+    if (isnan(low) || isnan(high) || beyond_both) return ERR_OK;
+    if (strcmp(from.text, to.text) == 0 && !is_number(low)) return arena_format(arena, out, "%s", to.text);
+    int n = (int)strlen(from.text) - (is_number(low) && is_number(high) ? 2 : 0); /* one " %" for both */
+    return arena_format(arena, out, "%.*s … %s", n, from.text, to.text);
+}
 
 static err_t explain_inconclusive(compare_work_t *work, compare_metric_t *metric)
 {
