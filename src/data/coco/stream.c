@@ -130,23 +130,6 @@ static err_t read_utf16(input_t *in, char *out, size_t n, size_t *got)
     return ERR_OK;
 }
 
-static err_t open_file(const char *path, input_t *in)
-{
-    /* Non-blocking, so that a FIFO does not hang the job. */
-    in->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (in->fd < 0) {
-        bool is_data =
-            errno == ENOENT || errno == EACCES || errno == ENOTDIR || errno == ELOOP || errno == ENXIO;
-        RAISE(is_data ? ERR_DATA : ERR_SYSTEM, "cannot open it: %s", strerror(errno));
-    }
-    struct stat info;
-    if (fstat(in->fd, &info) != 0) RAISE(ERR_SYSTEM, "fstat failed: %s", strerror(errno));
-    if (!S_ISREG(info.st_mode)) RAISE(ERR_DATA, "it is not a regular file");
-    if (info.st_size == 0) RAISE(ERR_DATA, "it is empty");
-    in->n_bytes = info.st_size;
-    return ERR_OK;
-}
-
 /* How many bytes of a byte order mark begin the text, and what it says; UTF-16 of JSON is also told without. */
 static err_t judge_head(input_t *in, size_t n, size_t *n_mark)
 {
@@ -193,7 +176,18 @@ err_t coco_stream(const char *path, const coco_stream_t *to)
     err_t err = ERR_OK;
     input_t in = {.fd = -1};
     size_t n_bytes = 0;
-    TRY_OUT(err, open_file(path, &in));
+    struct stat info;
+    /* Non-blocking, so that a FIFO does not hang the job. */
+    in.fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (in.fd < 0) {
+        bool is_data =
+            errno == ENOENT || errno == EACCES || errno == ENOTDIR || errno == ELOOP || errno == ENXIO;
+        RAISE_OUT(err, is_data ? ERR_DATA : ERR_SYSTEM, "cannot open it: %s", strerror(errno));
+    }
+    if (fstat(in.fd, &info) != 0) RAISE_OUT(err, ERR_SYSTEM, "fstat failed: %s", strerror(errno));
+    if (!S_ISREG(info.st_mode)) RAISE_OUT(err, ERR_DATA, "it is not a regular file");
+    if (info.st_size == 0) RAISE_OUT(err, ERR_DATA, "it is empty");
+    in.n_bytes = info.st_size;
     TRY_OUT(err, find_encoding(&in));
     do {
         if (in.encoding.utf16)
