@@ -442,23 +442,6 @@ static void number_cell(table_t *t, double value)
         table_cell(t, "%.4f", value);
 }
 
-/* AP, AP50 and AP75 of a category. */
-static void print_categories(const score_t *score, const truths_t *truths)
-{
-    table_t t = {.columns = {{"category", true}, {"objects"}, {"detections"}}, .n_columns = 6};
-    for (int i = 0; i < 3; i++) t.columns[3 + i] = (table_column_t){.heading = score_numbers[i].name};
-    for (int32_t c = 0; c < score->n_categories; c++) {
-        const score_category_t *category = &score->categories[c];
-        table_cell(&t, "%s", truths->categories[c].name);
-        table_cell(&t, "%s", figure_count(category->n_truths).text);
-        table_cell(&t, "%s", figure_count(category->n_detections).text);
-        for (int i = 0; i < 3; i++) number_cell(&t, category->numbers[i]);
-    }
-    log_info("\n%s of each category", score_type_names[score->type]);
-    table_log(&t);
-    table_free(&t);
-}
-
 void score_print(const score_t *const *scores, int n_scores, const truths_t *truths)
 {
     table_t t = {.columns = {{"", true}, {"IoU", true}, {"area", true}, {"detections"}},
@@ -475,7 +458,21 @@ void score_print(const score_t *const *scores, int n_scores, const truths_t *tru
     }
     table_log(&t);
     table_free(&t);
-    for (int s = 0; s < n_scores && truths; s++) print_categories(scores[s], truths);
+    for (int s = 0; s < n_scores && truths; s++) {
+        table_t all = {.columns = {{"category", true}, {"objects"}, {"detections"}}, .n_columns = 6};
+        /* AP, AP50 and AP75. */
+        for (int i = 0; i < 3; i++) all.columns[3 + i] = (table_column_t){.heading = score_numbers[i].name};
+        for (int32_t c = 0; c < scores[s]->n_categories; c++) {
+            const score_category_t *category = &scores[s]->categories[c];
+            table_cell(&all, "%s", truths->categories[c].name);
+            table_cell(&all, "%s", figure_count(category->n_truths).text);
+            table_cell(&all, "%s", figure_count(category->n_detections).text);
+            for (int i = 0; i < 3; i++) number_cell(&all, category->numbers[i]);
+        }
+        log_info("\n%s of each category", score_type_names[scores[s]->type]);
+        table_log(&all);
+        table_free(&all);
+    }
 }
 
 static void json_numbers(json_t *j, const double values[SCORE_NUMBERS])
