@@ -49,22 +49,6 @@ static void set_blocks(dataset_t *dataset)
     }
 }
 
-/* Names, and numbers of classes; those of detection are outputs, of which not all are a category. */
-static err_t set_classes(images_t *p, dataset_info_t *info)
-{
-    const source_t *source = p->source;
-    const bool outputs = p->settings.task == TASK_DETECT;
-    err_t err = outputs ? class_map_new(source->categories, source->n_categories, &p->classes) : ERR_OK;
-    if (err != ERR_OK) return err_context(err, "%s", source->path);
-    info->n_classes = outputs ? p->classes.n_classes : source->n_categories;
-    TRY(mem_new_array(info->n_classes, sizeof *p->names, "names of categories", &p->names));
-    for (int k = 0; k < info->n_classes; k++) p->names[k] = k == 0 ? "background" : "";
-    for (int k = 0; k < source->n_categories; k++)
-        p->names[outputs ? p->classes.output[k] : k] = source->categories[k].name;
-    info->class_names = p->names;
-    return ERR_OK;
-}
-
 uint64_t images_hash(const source_t *source, transform_task_t task)
 {
     const uint64_t parts[] = {source->hash, (uint64_t)task};
@@ -92,7 +76,16 @@ static err_t set_dataset(dataset_t *dataset)
     if (p->samples->list && !p->list.of[SPLIT_TRAIN])
         TRY(p->samples->list(source, &p->settings, dataset->watch, &p->list));
     if (p->samples->on_canvas) p->settings.canvases = p->list.canvases;
-    TRY(set_classes(p, info));
+    /* The classes of detection are outputs, of which not all are a category. */
+    const bool outputs = p->settings.task == TASK_DETECT;
+    err_t err = outputs ? class_map_new(source->categories, source->n_categories, &p->classes) : ERR_OK;
+    if (err != ERR_OK) return err_context(err, "%s", where);
+    info->n_classes = outputs ? p->classes.n_classes : source->n_categories;
+    TRY(mem_new_array(info->n_classes, sizeof *p->names, "names of categories", &p->names));
+    for (int k = 0; k < info->n_classes; k++) p->names[k] = k == 0 ? "background" : "";
+    for (int k = 0; k < source->n_categories; k++)
+        p->names[outputs ? p->classes.output[k] : k] = source->categories[k].name;
+    info->class_names = p->names;
     snprintf(info->source, sizeof info->source, "%s", where);
     for (split_t split = 0; split < SPLIT_COUNT; split++)
         info->n_samples[split] = p->samples->list ? p->list.n[split] : source->n_samples[split];
@@ -167,31 +160,6 @@ typedef struct tail {
     canvases_t canvases;
 } tail_t;
 
-/* Reads it from the end, and reduces *n_bytes to the source's part. ERR_DATA: the lengths do not match. */
-static err_t restore_list(const char *bytes, int64_t *n_bytes, sample_list_t *list)
-{
-    tail_t tail;
-    int64_t left = *n_bytes - (int64_t)sizeof tail;
-    const int64_t most = left / (int64_t)sizeof(sample_ref_t);
-    if (left >= 0) memcpy(&tail, bytes + left, sizeof tail);
-    if (left < 0 || tail.n[SPLIT_TRAIN] < 0 || tail.n[SPLIT_TRAIN] > most || tail.n[SPLIT_VAL] < 0 ||
-        tail.n[SPLIT_VAL] > most - tail.n[SPLIT_TRAIN])
-        RAISE(ERR_DATA, "the list of samples from rank 0 is damaged: its lengths do not match");
-    left -= (tail.n[SPLIT_TRAIN] + tail.n[SPLIT_VAL]) * (int64_t)sizeof(sample_ref_t);
-    const char *at = bytes + left;
-    for (split_t split = 0; split < SPLIT_COUNT; split++) {
-        const size_t n_split = (size_t)tail.n[split] * sizeof(sample_ref_t);
-        TRY(mem_new(n_split, "the list of samples", &list->of[split]));
-        memcpy(list->of[split], at, n_split);
-        at += n_split;
-        list->n[split] = tail.n[split];
-    }
-    list->objects = tail.objects;
-    list->canvases = tail.canvases;
-    *n_bytes = left;
-    return ERR_OK;
-}
-
 /* The source, followed by the list of samples. */
 static err_t save_images(const dataset_t *dataset, void **bytes, int64_t *n_bytes)
 {
@@ -222,9 +190,28 @@ static err_t restore_images(dataset_t *dataset, const transform_settings_t *sett
     images_t *p = NULL;
     const bool listed = samples_of(settings->task)->list != NULL;
     TRY(new_images(dataset, settings, &p));
-    if (listed) TRY(restore_list(*bytes, &n_bytes, &p->list));
+    sample_list_t *list = &p->list;
+    if (listed) { /* from the end; what is left is the source's part */
+        tail_t tail;
+        int64_t left = n_bytes - (int64_t)sizeof tail;
+        const int64_t most = left / (int64_t)sizeof(sample_ref_t);
+        if (left >= 0) memcpy(&tail, (const char *)*bytes + left, sizeof tail);
+        if (left < 0 || tail.n[SPLIT_TRAIN] < 0 || tail.n[SPLIT_TRAIN] > most || tail.n[SPLIT_VAL] < 0 ||
+            tail.n[SPLIT_VAL] > most - tail.n[SPLIT_TRAIN])
+            RAISE(ERR_DATA, "the list of samples from rank 0 is damaged: its lengths do not match");
+        n_bytes = left - (tail.n[SPLIT_TRAIN] + tail.n[SPLIT_VAL]) * (int64_t)sizeof(sample_ref_t);
+        const char *at = (const char *)*bytes + n_bytes;
+        for (split_t split = 0; split < SPLIT_COUNT; split++) {
+            const size_t n_split = (size_t)tail.n[split] * sizeof(sample_ref_t);
+            TRY(mem_new(n_split, "the list of samples", &list->of[split]));
+            memcpy(list->of[split], at, n_split);
+            at += n_split;
+            list->n[split] = tail.n[split];
+        }
+        list->objects = tail.objects;
+        list->canvases = tail.canvases;
+    }
     TRY(source_restore(bytes, n_bytes, &p->source));
-    const sample_list_t *list = &p->list;
     if (list->canvases.n < 0 || list->canvases.n > CANVAS_MAX)
         RAISE(ERR_DATA, "the list of samples from rank 0 has %d canvases", list->canvases.n);
     for (split_t split = 0; split < SPLIT_COUNT; split++)
