@@ -34,27 +34,6 @@ static err_t read_file(source_t *s, uint8_t *out, int64_t n, int64_t *got)
     return ERR_OK;
 }
 
-static err_t source_open(source_t *s, const char *path)
-{
-    s->path = path;
-    /* Non-blocking, so that a FIFO does not hang the job. */
-    s->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (s->fd < 0 && errno == ENOENT) RAISE(ERR_DATA, "%s does not exist", path);
-    if (s->fd < 0) {
-        bool foreign = errno == EACCES || errno == ENOTDIR || errno == ELOOP || errno == ENXIO;
-        RAISE(foreign ? ERR_DATA : ERR_SYSTEM, "cannot open %s: %s", path, strerror(errno));
-    }
-    struct stat info;
-    if (fstat(s->fd, &info) != 0) RAISE(ERR_SYSTEM, "%s: fstat failed: %s", path, strerror(errno));
-    if (!S_ISREG(info.st_mode)) RAISE(ERR_DATA, "%s is not a regular file", path);
-    s->n_file_bytes = info.st_size;
-    uint8_t start[2];
-    int64_t got;
-    TRY(read_file(s, start, sizeof start, &got));
-    if (lseek(s->fd, 0, SEEK_SET) != 0) RAISE(ERR_SYSTEM, "%s: lseek failed: %s", path, strerror(errno));
-    return gunzip_begins(start, (size_t)got) ? gunzip_new(s->fd, &s->gunzip) : ERR_OK;
-}
-
 /* Reads n bytes; fewer only at the end. */
 static err_t source_read(source_t *s, uint8_t *out, int64_t n, int64_t *got)
 {
@@ -197,8 +176,24 @@ static err_t read_all(const char *path, bool labels, int64_t max_bytes, layout_t
     uint8_t *read = NULL;
     err_t err = ERR_OK;
     TRY(mem_new(sizeof *s, "a file buffer", &s));
-    s->fd = -1;
-    TRY_OUT(err, source_open(s, path));
+    s->path = path;
+    /* Non-blocking, so that a FIFO does not hang the job. */
+    s->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (s->fd < 0 && errno == ENOENT) RAISE_OUT(err, ERR_DATA, "%s does not exist", path);
+    if (s->fd < 0) {
+        bool foreign = errno == EACCES || errno == ENOTDIR || errno == ELOOP || errno == ENXIO;
+        RAISE_OUT(err, foreign ? ERR_DATA : ERR_SYSTEM, "cannot open %s: %s", path, strerror(errno));
+    }
+    struct stat info;
+    if (fstat(s->fd, &info) != 0) RAISE_OUT(err, ERR_SYSTEM, "%s: fstat failed: %s", path, strerror(errno));
+    if (!S_ISREG(info.st_mode)) RAISE_OUT(err, ERR_DATA, "%s is not a regular file", path);
+    s->n_file_bytes = info.st_size;
+    uint8_t start[2];
+    int64_t got;
+    TRY_OUT(err, read_file(s, start, sizeof start, &got));
+    if (lseek(s->fd, 0, SEEK_SET) != 0)
+        RAISE_OUT(err, ERR_SYSTEM, "%s: lseek failed: %s", path, strerror(errno));
+    if (gunzip_begins(start, (size_t)got)) TRY_OUT(err, gunzip_new(s->fd, &s->gunzip));
     TRY_OUT(err, read_header(s, labels, max_bytes, layout));
     TRY_OUT(err, read_values(s, layout, &read));
     *values = read;

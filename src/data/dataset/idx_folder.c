@@ -391,23 +391,6 @@ typedef struct idx_data {
     int first, last;                                    /* training labels */
 } idx_data_t;
 
-/* The dataset owns what was read, even after an error. */
-static err_t read_split(dataset_t *dataset, idx_data_t *d, split_t split)
-{
-    char images_path[FS_PATH_MAX];
-    int64_t n_labels;
-    TRY(idx_file(&d->found, split, true, images_path));
-    TRY(idx_file(&d->found, split, false, d->labels_path[split]));
-    TRY(idx_read_labels(d->labels_path[split], max_file_bytes, &n_labels, &d->labels[split]));
-    dataset->labels[split] = d->labels[split];
-    TRY(idx_read(images_path, 3, max_file_bytes, &d->images[split], &d->pixels[split]));
-    dataset->pixels[split] = d->pixels[split];
-    if (d->images[split].dim[0] != n_labels)
-        RAISE(ERR_DATA, "%s holds %" PRId64 " images, but %s holds %" PRId64 " labels; they must match",
-              images_path, d->images[split].dim[0], d->labels_path[split], n_labels);
-    return ERR_OK;
-}
-
 static void idx_about(impl_t *impl, const char *format, ...) __attribute__((format(printf, 2, 3)));
 static void idx_about(impl_t *impl, const char *format, ...)
 {
@@ -548,28 +531,43 @@ static void describe_classes(const idx_data_t *d, const dataset_info_t *info, im
         idx_about(impl, "not used: %s; --data %s/NAME chooses another set", d->found.others, d->found.folder);
 }
 
-static err_t open_set(dataset_t *dataset, const char *where, idx_data_t *d)
+static err_t open_folder(dataset_t *dataset, const char *where, const transform_settings_t *settings)
 {
+    (void)settings;
     dataset_info_t *info = &dataset->info;
+    idx_data_t *d = NULL;
     impl_t *impl = NULL;
-    TRY(mem_new(sizeof *impl, "names of classes", &impl));
+    err_t err = ERR_OK;
+    TRY(mem_new(sizeof *d, "a list of files", &d));
+    TRY_OUT(err, mem_new(sizeof *impl, "names of classes", &impl));
     dataset->impl = impl;
-    TRY(idx_locate(where, &d->found));
+    TRY_OUT(err, idx_locate(where, &d->found));
     for (split_t split = 0; split < SPLIT_COUNT; split++) {
-        TRY(read_split(dataset, d, split));
+        char images_path[FS_PATH_MAX];
+        int64_t n_labels;
+        TRY_OUT(err, idx_file(&d->found, split, true, images_path));
+        TRY_OUT(err, idx_file(&d->found, split, false, d->labels_path[split]));
+        TRY_OUT(err, idx_read_labels(d->labels_path[split], max_file_bytes, &n_labels, &d->labels[split]));
+        dataset->labels[split] = d->labels[split]; /* the dataset owns what was read, even after an error */
+        TRY_OUT(err, idx_read(images_path, 3, max_file_bytes, &d->images[split], &d->pixels[split]));
+        dataset->pixels[split] = d->pixels[split];
+        if (d->images[split].dim[0] != n_labels)
+            RAISE_OUT(err, ERR_DATA,
+                      "%s holds %" PRId64 " images, but %s holds %" PRId64 " labels; they must match",
+                      images_path, d->images[split].dim[0], d->labels_path[split], n_labels);
         info->n_samples[split] = d->images[split].dim[0];
     }
     const shape_t *train = &d->images[SPLIT_TRAIN], *val = &d->images[SPLIT_VAL];
     if (train->dim[1] != val->dim[1] || train->dim[2] != val->dim[2])
-        RAISE(ERR_DATA,
-              "%s: the training images are %" PRId64 "×%" PRId64 " pixels, but those of t10k are %" PRId64
-              "×%" PRId64,
-              where, train->dim[1], train->dim[2], val->dim[1], val->dim[2]);
-    TRY(number_classes(d, info));
-    TRY(name_classes(d, info, impl));
+        RAISE_OUT(err, ERR_DATA,
+                  "%s: the training images are %" PRId64 "×%" PRId64 " pixels, but those of t10k are %" PRId64
+                  "×%" PRId64,
+                  where, train->dim[1], train->dim[2], val->dim[1], val->dim[2]);
+    TRY_OUT(err, number_classes(d, info));
+    TRY_OUT(err, name_classes(d, info, impl));
     if (is_emnist(d)) {
         uint8_t *space = NULL;
-        TRY(mem_new((size_t)(train->dim[1] * train->dim[2]), "an image", &space));
+        TRY_OUT(err, mem_new((size_t)(train->dim[1] * train->dim[2]), "an image", &space));
         for (split_t split = 0; split < SPLIT_COUNT; split++)
             transpose(d->pixels[split], &d->images[split], space);
         mem_free(&space);
@@ -580,16 +578,9 @@ static err_t open_set(dataset_t *dataset, const char *where, idx_data_t *d)
     info->height = train->dim[1];
     info->width = train->dim[2];
     info->channels = 1;
-    if (d->found.set.name[0]) return fs_join(info->source, d->found.folder, d->found.set.name);
-    return fs_join(info->source, "", d->found.folder);
-}
-
-static err_t open_folder(dataset_t *dataset, const char *where, const transform_settings_t *settings)
-{
-    (void)settings;
-    idx_data_t *d = NULL;
-    TRY(mem_new(sizeof *d, "a list of files", &d));
-    err_t err = open_set(dataset, where, d);
+    err = d->found.set.name[0] ? fs_join(info->source, d->found.folder, d->found.set.name)
+                               : fs_join(info->source, "", d->found.folder);
+out:
     mem_free(&d);
     return err;
 }

@@ -165,25 +165,6 @@ static int64_t divide_up(int64_t a, int64_t b)
     return (a + b - 1) / b;
 }
 
-static err_t make_arrays(sampler_t *s)
-{
-    const char what[] = "the order of samples";
-    const sampler_options_t *o = &s->options;
-    const int64_t n = o->n_samples;
-    TRY(mem_new_array(n, sizeof *s->order, what, &s->order));
-    if (o->weigh) {
-        TRY(mem_new_array(n, sizeof *s->items, what, &s->items));
-        TRY(mem_new_array(n, sizeof *s->places, what, &s->places));
-        TRY(mem_new_array(sampler_batches(s), sizeof *s->batches, what, &s->batches));
-        TRY(mem_new_array(o->global_batch, sizeof *s->dealt, what, &s->dealt));
-        TRY(mem_new_array(o->global_batch, sizeof *s->dealt_index, what, &s->dealt_index));
-        return mem_new_array(SAMPLER_MAX_SHARDS, sizeof *s->shards, what, &s->shards);
-    }
-    if (o->block == 1 || o->in_order) return ERR_OK;
-    TRY(mem_new_array(n, sizeof *s->line, what, &s->line));
-    return mem_new_array(divide_up(n, o->block), sizeof *s->blocks, "the order of blocks", &s->blocks);
-}
-
 err_t sampler_new(const sampler_options_t *options, sampler_t **out)
 {
     int64_t n_samples = options->n_samples, global_batch = options->global_batch;
@@ -203,7 +184,24 @@ err_t sampler_new(const sampler_options_t *options, sampler_t **out)
     ASSERT(!own->weigh || (!own->in_order && !own->spread && own->grain == 1));
     ASSERT(own->block > 0 && (own->block == 1 || own->in_order || own->window > 0));
     sampler->epoch = -1;
-    err_t err = make_arrays(sampler);
+    static const char what[] = "the order of samples";
+    err_t err = ERR_OK;
+    TRY_OUT(err, mem_new_array(n_samples, sizeof *sampler->order, what, &sampler->order));
+    if (own->weigh) {
+        TRY_OUT(err, mem_new_array(n_samples, sizeof *sampler->items, what, &sampler->items));
+        TRY_OUT(err, mem_new_array(n_samples, sizeof *sampler->places, what, &sampler->places));
+        TRY_OUT(err,
+                mem_new_array(sampler_batches(sampler), sizeof *sampler->batches, what, &sampler->batches));
+        TRY_OUT(err, mem_new_array(own->global_batch, sizeof *sampler->dealt, what, &sampler->dealt));
+        TRY_OUT(err,
+                mem_new_array(own->global_batch, sizeof *sampler->dealt_index, what, &sampler->dealt_index));
+        TRY_OUT(err, mem_new_array(SAMPLER_MAX_SHARDS, sizeof *sampler->shards, what, &sampler->shards));
+    } else if (own->block > 1 && !own->in_order) {
+        TRY_OUT(err, mem_new_array(n_samples, sizeof *sampler->line, what, &sampler->line));
+        TRY_OUT(err, mem_new_array(divide_up(n_samples, own->block), sizeof *sampler->blocks,
+                                   "the order of blocks", &sampler->blocks));
+    }
+out:
     if (err != ERR_OK) sampler_free(&sampler);
     *out = sampler;
     return err;

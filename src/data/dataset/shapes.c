@@ -168,39 +168,34 @@ static err_t write_new(const char *path, const void *bytes, size_t n_bytes)
     return ERR_OK;
 }
 
-/* rgb: room for the largest image. */
-static err_t write_one(const char *folder, uint64_t seed, split_t split, int64_t i, uint8_t *rgb)
-{
-    const int shape = (int)(i % N_SHAPES);
-    rng_t rng = rng_new(seed, RNG_SYNTH, (uint64_t)split << 48 | (uint64_t)i);
-    scene_t scene = {.n_objects = 1};
-    scene.width = SIDE_MIN + rng_below(&rng, SIDE_MAX - SIDE_MIN);
-    scene.height = SIDE_MIN + rng_below(&rng, SIDE_MAX - SIDE_MIN);
-    scene.objects[0] = draw_object(&rng, &scene, shape, 0.2f, 0.45f);
-    draw_colours(&rng, &scene);
-    char name[64], path[FS_PATH_MAX];
-    uint8_t *jpeg = NULL;
-    size_t n_bytes;
-    draw(&scene, &rng, rgb);
-    snprintf(name, sizeof name, "%s/%04" PRId64 ".jpg", names[shape], i + 1);
-    TRY(fs_join(path, folder, name));
-    err_t err = image_encode_jpeg(&(image_t){scene.width, scene.height, rgb}, QUALITY, &jpeg, &n_bytes);
-    if (err == ERR_OK) err = write_new(path, jpeg, n_bytes);
-    mem_free(&jpeg);
-    return err;
-}
-
 static err_t write_split(const char *folder, uint64_t seed, split_t split, int64_t n)
 {
-    char path[FS_PATH_MAX];
-    uint8_t *rgb = NULL;
+    char name[64], path[FS_PATH_MAX];
+    uint8_t *rgb = NULL; /* room for the largest image */
     err_t err = ERR_OK;
     for (int k = 0; k < N_SHAPES; k++) {
         TRY(fs_join(path, folder, names[k]));
         TRY(fs_make_folder(path));
     }
     TRY(mem_new_array(SIDE_MAX * SIDE_MAX, 3, "an image", &rgb));
-    for (int64_t i = 0; i < n && err == ERR_OK; i++) err = write_one(folder, seed, split, i, rgb);
+    for (int64_t i = 0; i < n && err == ERR_OK; i++) {
+        const int shape = (int)(i % N_SHAPES);
+        rng_t rng = rng_new(seed, RNG_SYNTH, (uint64_t)split << 48 | (uint64_t)i);
+        scene_t scene = {.n_objects = 1};
+        scene.width = SIDE_MIN + rng_below(&rng, SIDE_MAX - SIDE_MIN);
+        scene.height = SIDE_MIN + rng_below(&rng, SIDE_MAX - SIDE_MIN);
+        scene.objects[0] = draw_object(&rng, &scene, shape, 0.2f, 0.45f);
+        draw_colours(&rng, &scene);
+        draw(&scene, &rng, rgb);
+        snprintf(name, sizeof name, "%s/%04" PRId64 ".jpg", names[shape], i + 1);
+        TRY_OUT(err, fs_join(path, folder, name));
+        uint8_t *jpeg = NULL;
+        size_t n_bytes;
+        err = image_encode_jpeg(&(image_t){scene.width, scene.height, rgb}, QUALITY, &jpeg, &n_bytes);
+        if (err == ERR_OK) err = write_new(path, jpeg, n_bytes);
+        mem_free(&jpeg);
+    }
+out:
     mem_free(&rgb);
     return err;
 }
@@ -319,62 +314,12 @@ out:
     return err;
 }
 
-/* The lists are written side by side. */
-typedef struct object_lists {
-    json_t images, annotations;
-    int64_t n_annotations;
-} object_lists_t;
-
-static void list_objects(object_lists_t *lists, int64_t image, const char *name, const scene_t *scene)
-{
-    json_t *j = &lists->images;
-    json_object_begin(j, NULL);
-    json_int(j, "id", image);
-    json_int(j, "width", scene->width);
-    json_int(j, "height", scene->height);
-    json_string(j, "file_name", name);
-    json_object_end(j);
-    j = &lists->annotations;
-    for (int k = 0; k < scene->n_objects; k++) {
-        json_object_begin(j, NULL);
-        json_int(j, "id", ++lists->n_annotations);
-        json_int(j, "image_id", image);
-        json_int(j, "category_id", scene->objects[k].shape);
-        write_outline(j, scene, &scene->objects[k]);
-        json_int(j, "ignore", 0);
-        json_int(j, "iscrowd", 0);
-        json_object_end(j);
-    }
-}
-
-static err_t write_lists(object_lists_t *lists, const char *path)
-{
-    json_t j = {0};
-    json_array_end(&lists->images);
-    json_array_end(&lists->annotations);
-    json_object_begin(&j, NULL);
-    json_raw(&j, "images", lists->images.text);
-    json_array_begin(&j, "categories");
-    for (int k = 0; k < N_SHAPES; k++) {
-        json_object_begin(&j, NULL);
-        json_int(&j, "id", k);
-        json_string(&j, "name", names[k]);
-        json_object_end(&j);
-    }
-    json_array_end(&j);
-    json_raw(&j, "annotations", lists->annotations.text);
-    json_object_end(&j);
-    err_t err = lists->images.status == ERR_OK ? lists->annotations.status : lists->images.status;
-    if (err == ERR_OK) err = json_write_file(&j, path);
-    json_free(&j);
-    return err;
-}
-
 err_t objects_write(const char *folder, uint64_t seed, int64_t n)
 {
     char list[FS_PATH_MAX], path[FS_PATH_MAX], name[64];
     uint8_t *rgb = NULL, *turned = NULL;
-    object_lists_t lists = {0};
+    json_t all = {0}, images = {0}, annotations = {0};
+    int64_t n_annotations = 0;
     err_t err;
     if (n < 1 || n > MAX_WRITTEN) RAISE(ERR_USAGE, "%" PRId64 " images; expected 1..%d", n, MAX_WRITTEN);
     TRY(fs_join(list, folder, "result.json"));
@@ -384,21 +329,52 @@ err_t objects_write(const char *folder, uint64_t seed, int64_t n)
     TRY(fs_make_folder(path));
     TRY_OUT(err, mem_new_array(OBJECTS_LONG * OBJECTS_SHORT, 3, "an image", &rgb));
     TRY_OUT(err, mem_new_array(OBJECTS_LONG * OBJECTS_SHORT, 3, "an image", &turned));
-    json_array_begin(&lists.images, NULL);
-    json_array_begin(&lists.annotations, NULL);
+    json_array_begin(&images, NULL);
+    json_array_begin(&annotations, NULL);
     for (int64_t i = 0; i < n; i++) {
         rng_t rng = rng_new(seed, RNG_SYNTH, (uint64_t)SPLIT_COUNT << 48 | (uint64_t)i);
         const scene_t scene = draw_objects(&rng, i);
         snprintf(name, sizeof name, "images/%04" PRId64 ".jpg", i + 1);
         TRY_OUT(err, fs_join(path, folder, name));
         TRY_OUT(err, write_photograph(path, &scene, i % 3 == 2, &rng, rgb, turned));
-        list_objects(&lists, i, name, &scene);
+        json_object_begin(&images, NULL);
+        json_int(&images, "id", i);
+        json_int(&images, "width", scene.width);
+        json_int(&images, "height", scene.height);
+        json_string(&images, "file_name", name);
+        json_object_end(&images);
+        for (int k = 0; k < scene.n_objects; k++) {
+            json_object_begin(&annotations, NULL);
+            json_int(&annotations, "id", ++n_annotations);
+            json_int(&annotations, "image_id", i);
+            json_int(&annotations, "category_id", scene.objects[k].shape);
+            write_outline(&annotations, &scene, &scene.objects[k]);
+            json_int(&annotations, "ignore", 0);
+            json_int(&annotations, "iscrowd", 0);
+            json_object_end(&annotations);
+        }
     }
-    err = write_lists(&lists, list);
+    json_array_end(&images);
+    json_array_end(&annotations);
+    json_object_begin(&all, NULL);
+    json_raw(&all, "images", images.text);
+    json_array_begin(&all, "categories");
+    for (int k = 0; k < N_SHAPES; k++) {
+        json_object_begin(&all, NULL);
+        json_int(&all, "id", k);
+        json_string(&all, "name", names[k]);
+        json_object_end(&all);
+    }
+    json_array_end(&all);
+    json_raw(&all, "annotations", annotations.text);
+    json_object_end(&all);
+    err = images.status == ERR_OK ? annotations.status : images.status;
+    if (err == ERR_OK) err = json_write_file(&all, list);
 out:
     mem_free(&rgb);
     mem_free(&turned);
-    json_free(&lists.images);
-    json_free(&lists.annotations);
+    json_free(&images);
+    json_free(&annotations);
+    json_free(&all);
     return err;
 }
