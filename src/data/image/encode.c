@@ -150,32 +150,25 @@ err_t image_encode_png(const uint8_t *pixels, int64_t width, int64_t height, int
     return ERR_OK;
 }
 
-static err_t png_file_print(const fs_temp_t *temp, const image_t *image)
-{
-    png_image png = {.version = PNG_IMAGE_VERSION,
-                     .width = (png_uint_32)image->width,
-                     .height = (png_uint_32)image->height,
-                     .format = PNG_FORMAT_RGB};
-    FILE *file = NULL;
-    err_t err = ERR_OK;
-    TRY(fs_temp_stream(temp, &file));
-    errno = 0;
-    if (!png_image_write_to_stdio(&png, file, 0, image->rgb, 0, NULL))
-        err = err_raise(ERR_SYSTEM, __FILE__, __LINE__, "cannot write the image %s: %s", temp->path,
-                        ferror(file) && errno ? strerror(errno) : png.message);
-    if (fclose(file) != 0 && err == ERR_OK) err = fs_temp_fail(temp, errno);
-    return err;
-}
-
 err_t png_file_write(const char *path, const image_t *image)
 {
     ASSERT(image->width > 0 && image->height > 0);
     ASSERT(image->width <= INT32_MAX / 3 && image->height <= INT32_MAX);
+    png_image png = {.version = PNG_IMAGE_VERSION,
+                     .width = (png_uint_32)image->width,
+                     .height = (png_uint_32)image->height,
+                     .format = PNG_FORMAT_RGB};
     fs_temp_t temp;
+    FILE *file = NULL;
     err_t err = ERR_OK;
     TRY_OUT(err, fs_temp_open(&temp, "image", path));
-    TRY_OUT(err, png_file_print(&temp, image));
-    err = fs_temp_commit(&temp);
+    TRY_OUT(err, fs_temp_stream(&temp, &file));
+    errno = 0;
+    if (!png_image_write_to_stdio(&png, file, 0, image->rgb, 0, NULL))
+        err = err_raise(ERR_SYSTEM, __FILE__, __LINE__, "cannot write the image %s: %s", temp.path,
+                        ferror(file) && errno ? strerror(errno) : png.message);
+    if (fclose(file) != 0 && err == ERR_OK) err = fs_temp_fail(&temp, errno);
+    if (err == ERR_OK) err = fs_temp_commit(&temp);
 out:
     fs_temp_discard(&temp);
     return err;

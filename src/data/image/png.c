@@ -150,22 +150,6 @@ static void look_up(png_structp png, png_row_infop row, png_bytep pixels)
     }
 }
 
-static void get_palette(png_state_t *p)
-{
-    png_colorp colours = NULL;
-    png_bytep alpha = NULL;
-    int n_alpha = 0;
-    p->n_colours = 0;
-    if (!png_get_PLTE(p->png, p->info, &colours, &p->n_colours)) png_fail(p, "no palette");
-    png_get_tRNS(p->png, p->info, &alpha, &n_alpha, NULL);
-    for (int i = 0; i < p->n_colours; i++) {
-        const int a = i < n_alpha ? alpha[i] : 255;
-        p->palette[i][0] = multiply_bytes(colours[i].red, a);
-        p->palette[i][1] = multiply_bytes(colours[i].green, a);
-        p->palette[i][2] = multiply_bytes(colours[i].blue, a);
-    }
-}
-
 static void png_begin(png_state_t *p)
 {
     const int64_t width = png_get_image_width(p->png, p->info),
@@ -173,7 +157,18 @@ static void png_begin(png_state_t *p)
     const int type = png_get_color_type(p->png, p->info);
     const bool has_alpha = is_transparent(p);
     if (type == PNG_COLOR_TYPE_PALETTE) {
-        get_palette(p);
+        png_colorp colours = NULL;
+        png_bytep alpha = NULL;
+        int n_alpha = 0;
+        p->n_colours = 0;
+        if (!png_get_PLTE(p->png, p->info, &colours, &p->n_colours)) png_fail(p, "no palette");
+        png_get_tRNS(p->png, p->info, &alpha, &n_alpha, NULL);
+        for (int i = 0; i < p->n_colours; i++) {
+            const int a = i < n_alpha ? alpha[i] : 255;
+            p->palette[i][0] = multiply_bytes(colours[i].red, a);
+            p->palette[i][1] = multiply_bytes(colours[i].green, a);
+            p->palette[i][2] = multiply_bytes(colours[i].blue, a);
+        }
         png_set_packing(p->png);
         png_set_read_user_transform_fn(p->png, look_up);
     } else {
