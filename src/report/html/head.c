@@ -148,7 +148,7 @@ static bool is_same(html_t *h, int place)
 }
 
 /* Names and values, and the number of runs that differ. */
-static err_t place_cell(html_t *h, int side, int place, bool same)
+static void place_cell(html_t *h, int side, int place, bool same)
 {
     const report_t *report = side_of(h, side);
     const report_run_t *run = first_bench(report);
@@ -171,7 +171,6 @@ static err_t place_cell(html_t *h, int side, int place, bool same)
                     strcmp(place_id(at, place), place_id(run, place)) != 0;
     if (n_differ > 0) fprintf(h->out, "<b class=\"differs\">%d of the starts differ</b>", n_differ);
     fputs("</td>", h->out);
-    return ERR_OK;
 }
 
 /* Warnings about the quality of the data. */
@@ -252,11 +251,8 @@ err_t html_head(html_t *h)
             known |= place_fields(first_bench(side_of(h, side)), place).n > 0;
         if (!known) continue;
         row_begin(h, places[place]);
-        if (is_same(h, place)) {
-            TRY(place_cell(h, HTML_NOW, place, true));
-        } else {
-            for (int side = n_sides - 1; side >= 0; side--) TRY(place_cell(h, side, place, false));
-        }
+        bool same = is_same(h, place);
+        for (int side = same ? HTML_NOW : n_sides - 1; side >= 0; side--) place_cell(h, side, place, same);
         fputs("</tr>\n", h->out);
     }
     fputs("</tbody></table>\n", h->out);

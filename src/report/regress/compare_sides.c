@@ -75,13 +75,6 @@ static err_t collect_values(compare_work_t *work, int side, part_t part, const c
     return ERR_OK;
 }
 
-static bool is_same_set(const values_t *a, const values_t *b)
-{
-    bool same = a->n == b->n;
-    for (int i = 0; i < a->n && same; i++) same = has_value(b, a->at[i]);
-    return same;
-}
-
 static err_t join_values(arena_t *arena, const values_t *values, bool quoted, const char **out)
 {
     *out = "";
@@ -128,7 +121,8 @@ static err_t describe_difference(compare_work_t *work, part_t part, const char *
     *out = "";
     for (int s = 0; s < 2; s++) TRY(collect_values(work, s, part, name, &values[s]));
     if (values[0].n == 0 || values[1].n == 0) return ERR_OK;
-    bool quoted = values[0].is_text || values[1].is_text, in_both = is_same_set(&values[0], &values[1]);
+    bool quoted = values[0].is_text || values[1].is_text, in_both = values[0].n == values[1].n;
+    for (int i = 0; i < values[0].n && in_both; i++) in_both = has_value(&values[1], values[0].at[i]);
     /* A recording may hold jobs of several sizes, but only one machine and one software. */
     if (in_both && (part == JOB || values[0].n == 1)) return ERR_OK;
     if (values[0].n == 1 && values[1].n == 1) {

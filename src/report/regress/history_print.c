@@ -415,10 +415,9 @@ static err_t print_head(history_printer_t *p, const history_group_t *group)
     return ERR_OK;
 }
 
-static err_t put_note(history_printer_t *p, const char *text)
+static void put_note(const history_printer_t *p, const char *text)
 {
     p->render->note(p->out, text);
-    return ERR_OK;
 }
 
 static err_t print_group(history_printer_t *p, const history_group_t *group)
@@ -431,13 +430,13 @@ static err_t print_group(history_printer_t *p, const history_group_t *group)
         &p->arena, &text, "Metrics: %d; with a change: %d, without: %d, in %d recordings over %.1f days.",
         group->n_metrics, group->n_changed, group->n_metrics - group->n_changed - group->n_too_short,
         group->n_complete, group->days));
-    TRY(put_note(p, text));
+    put_note(p, text);
     if (group->n_too_short > 0) {
         TRY(arena_format(
             &p->arena, &text,
             "Metrics with too few recordings: %d; a change point needs %d undisturbed values, %d on each side.",
             group->n_too_short, HISTORY_MIN_VALUES, STATS_CHANGE_MIN_LENGTH));
-        TRY(put_note(p, text));
+        put_note(p, text);
     }
     if (p->render == &render_text) fputc('\n', p->out);
     arena_reset(&p->arena);
@@ -459,27 +458,26 @@ static err_t print_notes(history_printer_t *p)
             "Left out: measurements of starts with a disturbed machine or a clock more than %.0f %% slower "
             "than usual: %d.",
             100 * COMPARE_CLOCK_SLACK, n_starts));
-        TRY(put_note(p, text));
+        put_note(p, text);
     }
     if (n_disturbed > 0) {
         TRY(arena_format(&p->arena, &text,
                          "Unused values, because all starts of the recording were disturbed: %d.",
                          n_disturbed));
-        TRY(put_note(p, text));
+        put_note(p, text);
     }
     if (p->history->n_interrupted > 0)
-        TRY(put_note(p, "Interrupted recordings (a run did not finish) are counted but have no values."));
-    for (int i = 0; i < p->history->n_notes; i++) TRY(put_note(p, p->history->notes[i]));
+        put_note(p, "Interrupted recordings (a run did not finish) are counted but have no values.");
+    for (int i = 0; i < p->history->n_notes; i++) put_note(p, p->history->notes[i]);
     TRY(arena_format(
         &p->arena, &text,
         "Changes below %.2g %% are not reported; of those shown, at most %.2g %% are expected to be false.",
         100 * p->options->min_effect, 100 * p->options->alpha));
-    TRY(put_note(p, text));
+    put_note(p, text);
     if (p->history->n_groups > 1)
-        TRY(put_note(p, "Each combination of hardware, fabric, ranks and threads has its own history."));
-    if (p->missing)
-        TRY(put_note(p, "· no value: the metric was not measured, or the recording was interrupted."));
-    if (p->disturbed) TRY(put_note(p, "! disturbed: other load disturbed every start."));
+        put_note(p, "Each combination of hardware, fabric, ranks and threads has its own history.");
+    if (p->missing) put_note(p, "· no value: the metric was not measured, or the recording was interrupted.");
+    if (p->disturbed) put_note(p, "! disturbed: other load disturbed every start.");
     return ERR_OK;
 }
 
