@@ -360,31 +360,22 @@ static err_t feed_parser(void *context, const void *bytes, size_t n_bytes)
     return coco_parser_feed(context, bytes, n_bytes);
 }
 
-static err_t read_file(const char *path, coco_progress_t progress, void *context, coco_records_t *records,
-                       coco_t *out)
-{
-    err_t err = ERR_OK;
-    coco_parser_t *parser = NULL;
-    TRY(coco_parser_new(records, &parser));
-    const coco_stream_t stream = {parser, feed_parser, context, progress, &out->encoding};
-    TRY_OUT(err, coco_stream(path, &stream));
-    TRY_OUT(err, coco_parser_end(parser));
-    TRY_OUT(err, arrange_records(records, out));
-out:
-    coco_parser_free(&parser);
-    return err;
-}
-
 err_t coco_read(const char *path, coco_progress_t progress, void *context, coco_t **out)
 {
     coco_t *coco = NULL;
     arena_t *kept = NULL;
     coco_records_t records = {0};
+    coco_parser_t *parser = NULL;
     err_t err = ERR_OK;
     TRY_OUT(err, mem_new(sizeof *coco, "COCO's annotations", &coco));
     TRY_OUT(err, mem_new(sizeof *kept, "COCO's annotations", &kept));
     coco->memory = kept;
-    err = read_file(path, progress, context, &records, coco);
+    err = coco_parser_new(&records, &parser);
+    const coco_stream_t stream = {parser, feed_parser, context, progress, &coco->encoding};
+    if (err == ERR_OK) err = coco_stream(path, &stream);
+    if (err == ERR_OK) err = coco_parser_end(parser);
+    if (err == ERR_OK) err = arrange_records(&records, coco);
+    coco_parser_free(&parser);
     *kept = records.kept;
     if (err == ERR_OK) {
         *out = coco;
