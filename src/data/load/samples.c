@@ -38,40 +38,6 @@ static census_t count_objects(const sample_t *sample)
     return c;
 }
 
-static err_t list_split(const source_t *source, split_t split, bool all, source_buffer_t *buffer,
-                        sample_list_t *out)
-{
-    dataset_objects_t *objects = &out->objects;
-    if (source->n_samples[split] > 0)
-        TRY(mem_grow(out->n[split] + source->n_samples[split], sizeof *out->of[split], "the list of samples",
-                     &out->of[split]));
-    for (int64_t i = 0; i < source->n_samples[split]; i++) {
-        sample_t sample;
-        TRY(source_describe(source, split, i, buffer, &sample));
-        const census_t c = count_objects(&sample);
-        if (!all && !c.usable) {
-            objects->n_left_out++;
-            continue;
-        }
-        const int64_t n = c.n_objects + c.n_ignored;
-        if (n > DETECTION_MAX_OBJECTS)
-            RAISE(ERR_DATA, "%s of %s has %" PRId64 " objects; detection takes up to %d in an image",
-                  sample.name, source->path, n, DETECTION_MAX_OBJECTS);
-        if (c.n_runs > DETECTION_MAX_RUNS)
-            RAISE(ERR_DATA,
-                  "the masks of %s of %s have up to %" PRId64
-                  " runs; detection takes %d in an image; shrink it or leave "
-                  "it out",
-                  sample.name, source->path, c.n_runs, DETECTION_MAX_RUNS);
-        objects->most = larger(objects->most, n);
-        objects->most_runs = larger(objects->most_runs, c.n_runs);
-        objects->most_mask_runs = larger(objects->most_mask_runs, c.most_mask_runs);
-        if (split == SPLIT_TRAIN) objects->n_train += c.n_objects, objects->n_unmasked += c.n_unmasked;
-        out->of[split][out->n[split]++] = (sample_ref_t){(int32_t)i, (int32_t)c.n_objects};
-    }
-    return ERR_OK;
-}
-
 err_t detection_shown_size(const source_t *source, split_t split, int64_t i, source_buffer_t *buffer,
                            sample_t *sample, map_size_t *out)
 {
@@ -136,11 +102,40 @@ static err_t check_canvas(const source_t *source, const canvases_t *canvases, in
 static err_t detection_list(const source_t *source, const transform_settings_t *settings,
                             const open_watch_t *watch, sample_list_t *out)
 {
+    dataset_objects_t *objects = &out->objects;
     source_buffer_t buffer = {0};
     err_t err = ERR_OK;
     out->canvases = settings->canvases;
     for (split_t split = 0; split < SPLIT_COUNT; split++) {
-        TRY_OUT(err, list_split(source, split, split == SPLIT_VAL || settings->keep_empty, &buffer, out));
+        const int64_t n_images = source->n_samples[split];
+        if (n_images > 0)
+            TRY_OUT(err, mem_grow(out->n[split] + n_images, sizeof *out->of[split], "the list of samples",
+                                  &out->of[split]));
+        for (int64_t i = 0; i < n_images; i++) {
+            sample_t sample;
+            TRY_OUT(err, source_describe(source, split, i, &buffer, &sample));
+            const census_t c = count_objects(&sample);
+            if (split == SPLIT_TRAIN && !settings->keep_empty && !c.usable) {
+                objects->n_left_out++;
+                continue;
+            }
+            const int64_t n = c.n_objects + c.n_ignored;
+            if (n > DETECTION_MAX_OBJECTS)
+                RAISE_OUT(err, ERR_DATA,
+                          "%s of %s has %" PRId64 " objects; detection takes up to %d in an image",
+                          sample.name, source->path, n, DETECTION_MAX_OBJECTS);
+            if (c.n_runs > DETECTION_MAX_RUNS)
+                RAISE_OUT(err, ERR_DATA,
+                          "the masks of %s of %s have up to %" PRId64
+                          " runs; detection takes %d in an image; shrink it or leave "
+                          "it out",
+                          sample.name, source->path, c.n_runs, DETECTION_MAX_RUNS);
+            objects->most = larger(objects->most, n);
+            objects->most_runs = larger(objects->most_runs, c.n_runs);
+            objects->most_mask_runs = larger(objects->most_mask_runs, c.most_mask_runs);
+            if (split == SPLIT_TRAIN) objects->n_train += c.n_objects, objects->n_unmasked += c.n_unmasked;
+            out->of[split][out->n[split]++] = (sample_ref_t){(int32_t)i, (int32_t)c.n_objects};
+        }
         TRY_OUT(err, detection_add_canvases(source, split, watch, &out->canvases));
     }
     for (int64_t i = 0; err == ERR_OK && i < out->n[SPLIT_TRAIN]; i++)
