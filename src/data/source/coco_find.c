@@ -297,9 +297,21 @@ out:
 }
 
 /* The lists in the folder itself, in folders of lists, and in folders of splits; without any, in one of a few others. */
-static err_t find_lists(search_t *s)
+static err_t begin_search(search_t *s, const char *where)
 {
     char path[FS_PATH_MAX], below[FS_PATH_MAX];
+    if (!fs_is_folder(where)) { /* a list */
+        const char *slash = strrchr(where, '/'), *name = slash ? slash + 1 : where;
+        found_t f = {.role = FOLDER_OTHER};
+        if (stem_length(name) == 0 || !is_list_file(where, f.first)) return ERR_OK;
+        TRY(arena_text(&s->arena, slash ? where : ".", slash > where ? (size_t)(slash - where) : 1,
+                       &s->base));
+        return add_list(s, s->base, name);
+    }
+    TRY(folder_list(&s->arena, where, &s->top));
+    TRY(arena_text(&s->arena, where, strlen(where), &s->base));
+    char *end = (char *)s->base + strlen(s->base);
+    while (end > s->base + 1 && end[-1] == '/') *--end = '\0';
     const folder_names_t *folders = &s->top.folders;
     for (int64_t i = 0; i < folders->n; i++)
         if (coco_is_list_folder(folders->names[i]) && fs_join(path, s->base, folders->names[i]) == ERR_OK)
@@ -324,22 +336,6 @@ static err_t find_lists(search_t *s)
             TRY(add_lists(s, below, MOST_ENTRIES));
     }
     return ERR_OK;
-}
-
-static err_t begin_search(search_t *s, const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    found_t f = {.role = FOLDER_OTHER};
-    if (fs_is_folder(path)) {
-        TRY(folder_list(&s->arena, path, &s->top));
-        TRY(arena_text(&s->arena, path, strlen(path), &s->base));
-        char *end = (char *)s->base + strlen(s->base);
-        while (end > s->base + 1 && end[-1] == '/') *--end = '\0';
-        return find_lists(s);
-    }
-    if (stem_length(slash ? slash + 1 : path) == 0 || !is_list_file(path, f.first)) return ERR_OK;
-    TRY(arena_text(&s->arena, slash ? path : ".", slash > path ? (size_t)(slash - path) : 1, &s->base));
-    return add_list(s, s->base, slash ? slash + 1 : path);
 }
 
 static void end_search(search_t *s)

@@ -261,52 +261,42 @@ static err_t parts_look(const char *folder, source_buffer_t *buffer, sample_t *s
     return image_info((image_bytes_t){path, sample->bytes, sample->n_bytes}, info);
 }
 
-typedef struct looks {
-    int32_t n, n_turned,
-        n_told[LIST_BOXES_COUNT]; /* looked at; with an orientation; of these by what their size tells */
-} looks_t;
-
-static err_t parts_look_at_split(source_t *source, split_t split, const char *folder, source_buffer_t *buffer,
-                                 looks_t *looks)
-{
-    enum { MOST = 64 };
-    const int64_t n_all = source->n_samples[split], n = n_all < MOST ? n_all : MOST;
-    for (int64_t i = 0; i < n; i++) {
-        char path[FS_PATH_MAX];
-        sample_t sample;
-        image_info_t info;
-        TRY(source_alive(source));
-        TRY(source_describe(source, split, i * n_all / n, buffer, &sample));
-        err_t err = parts_look(folder, buffer, &sample, path, &info);
-        if (err == ERR_DATA) continue;
-        TRY(err);
-        looks->n++;
-        const list_boxes_t told = parts_boxes(&sample, &info);
-        if (info.orientation == 1 || told == LIST_BOXES_COUNT) continue;
-        TRY(parts_take_boxes(&source->boxes, path, &info, &sample));
-        looks->n_turned++;
-        looks->n_told[told]++;
-    }
-    return ERR_OK;
-}
-
 err_t source_look_at_boxes(source_t *source, const char *const folders[SPLIT_COUNT])
 {
     const list_boxes_t rule = source->rules ? source->rules->boxes : LIST_BOXES_AUTO;
+    enum { MOST = 64 };
     source_buffer_t buffer = {0};
-    looks_t looks = {0};
+    /* Looked at; with an orientation; of these by what their size tells. */
+    int32_t n_looked = 0, n_turned = 0, n_told[LIST_BOXES_COUNT] = {0};
     err_t err = ERR_OK;
     source->boxes = (source_boxes_t){.shown = rule == LIST_BOXES_SHOWN, .forced = rule != LIST_BOXES_AUTO};
-    for (split_t split = 0; err == ERR_OK && split < SPLIT_COUNT; split++)
-        if (folders[split] && source->n_samples[split] > 0)
-            err = parts_look_at_split(source, split, folders[split], &buffer, &looks);
-    source_free_buffer(source, &buffer);
-    TRY(err);
-    source->boxes.n_shown = looks.n_told[LIST_BOXES_SHOWN];
+    for (split_t split = 0; split < SPLIT_COUNT; split++) {
+        const int64_t n_all = folders[split] ? source->n_samples[split] : 0, n = n_all < MOST ? n_all : MOST;
+        for (int64_t i = 0; i < n; i++) {
+            char path[FS_PATH_MAX];
+            sample_t sample;
+            image_info_t info;
+            TRY_OUT(err, source_alive(source));
+            TRY_OUT(err, source_describe(source, split, i * n_all / n, &buffer, &sample));
+            err = parts_look(folders[split], &buffer, &sample, path, &info);
+            if (err == ERR_DATA) {
+                err = ERR_OK;
+                continue;
+            }
+            if (err != ERR_OK) goto out;
+            n_looked++;
+            const list_boxes_t told = parts_boxes(&sample, &info);
+            if (info.orientation == 1 || told == LIST_BOXES_COUNT) continue;
+            TRY_OUT(err, parts_take_boxes(&source->boxes, path, &info, &sample));
+            n_turned++;
+            n_told[told]++;
+        }
+    }
+    source->boxes.n_shown = n_told[LIST_BOXES_SHOWN];
     if (rule == LIST_BOXES_AUTO)
-        source->boxes.shown = looks.n_told[LIST_BOXES_SHOWN] > 0 && looks.n_told[LIST_BOXES_STORED] == 0;
-    if (looks.n_turned == 0) return ERR_OK;
-    const int32_t n_stored = looks.n_told[LIST_BOXES_STORED], n_shown = looks.n_told[LIST_BOXES_SHOWN];
+        source->boxes.shown = n_told[LIST_BOXES_SHOWN] > 0 && n_told[LIST_BOXES_STORED] == 0;
+    if (n_turned == 0) goto out;
+    const int32_t n_stored = n_told[LIST_BOXES_STORED], n_shown = n_told[LIST_BOXES_SHOWN];
     char what[160];
     if (n_stored && n_shown)
         snprintf(what, sizeof what, "by their sizes %d as shown and %d as stored, others as stored", n_shown,
@@ -316,9 +306,11 @@ err_t source_look_at_boxes(source_t *source, const char *const folders[SPLIT_COU
                  source->boxes.forced  ? "--exif-boxes"
                  : n_stored || n_shown ? "by their sizes"
                                        : "their sizes do not tell; --exif-boxes decides");
-    source_tell(source, "EXIF: %d of %d image%s looked at %s turned; boxes %s", looks.n_turned, looks.n,
-                looks.n == 1 ? "" : "s", looks.n_turned == 1 ? "is" : "are", what);
-    return ERR_OK;
+    source_tell(source, "EXIF: %d of %d image%s looked at %s turned; boxes %s", n_turned, n_looked,
+                n_looked == 1 ? "" : "s", n_turned == 1 ? "is" : "are", what);
+out:
+    source_free_buffer(source, &buffer);
+    return err;
 }
 
 static int64_t count_points(const annotation_t *a)
