@@ -343,100 +343,90 @@ static int32_t find_name(const category_t *categories, int32_t n, const char *na
     return row;
 }
 
-typedef struct tables {
-    const coco_t *train, *val;
-    int32_t *rows;   /* [val->n_categories] of training's; -1: none */
-    int64_t *counts; /* [val->n_categories] objects */
-} tables_t;
-
 static bool are_same(const category_t *a, const category_t *b)
 {
     return a->id == b->id && strcmp(a->name, b->name) == 0;
 }
 
-/* A category of the validation list that training lacks. */
-static err_t report_unknown(const source_t *source, const tables_t *t, int32_t k)
+/* Category k of the validation list has objects, and training lacks it. */
+static err_t report_unknown(const source_t *source, int32_t k, int64_t n_objects)
 {
     const impl_t *impl = source->impl;
-    const category_t *c = &t->val->categories[k];
-    for (int32_t i = 0; i < t->train->n_categories; i++)
-        if (t->train->categories[i].id == c->id)
+    const coco_t *train = impl->coco[SPLIT_TRAIN];
+    const category_t *c = &impl->coco[SPLIT_VAL]->categories[k];
+    for (int32_t i = 0; i < train->n_categories; i++)
+        if (train->categories[i].id == c->id)
             RAISE(ERR_DATA,
                   "%s: category %" PRId64 " (%s) of %s is %" PRId64 " (%s) in %s, with %" PRId64
                   " objects, and training has no category of this name",
-                  source->path, c->id, t->train->categories[i].name, list_of(impl, SPLIT_TRAIN), c->id,
-                  c->name, list_of(impl, SPLIT_VAL), t->counts[k]);
+                  source->path, c->id, train->categories[i].name, list_of(impl, SPLIT_TRAIN), c->id, c->name,
+                  list_of(impl, SPLIT_VAL), n_objects);
     RAISE(ERR_DATA, "%s: category %" PRId64 " (%s) of %s, with %" PRId64 " objects, is not in %s",
-          source->path, c->id, c->name, list_of(impl, SPLIT_VAL), t->counts[k], list_of(impl, SPLIT_TRAIN));
-}
-
-static err_t map_categories(source_t *source, tables_t *t)
-{
-    const impl_t *impl = source->impl;
-    const char *unknown = NULL;
-    int32_t n_unknown = 0, n_moved = 0, moved = 0;
-    for (int32_t k = 0; k < t->val->n_categories; k++) {
-        const category_t *c = &t->val->categories[k];
-        int32_t row = 0;
-        while (row < t->train->n_categories && !are_same(c, &t->train->categories[row])) row++;
-        if (row == t->train->n_categories) {
-            row = find_name(t->train->categories, t->train->n_categories, c->name);
-            const bool twice =
-                row == -2 || (row >= 0 && find_name(t->val->categories, t->val->n_categories, c->name) == -2);
-            if (twice)
-                RAISE(
-                    ERR_DATA,
-                    "%s: the lists number their categories differently, and the name %s is that of several; "
-                    "give each its own name, or both lists the same ids",
-                    source->path, c->name);
-            if (row >= 0 && n_moved++ == 0) moved = k;
-        }
-        t->rows[k] = row;
-        if (row >= 0) continue;
-        if (t->counts[k] > 0) return report_unknown(source, t, k);
-        if (n_unknown++ == 0) unknown = c->name;
-        t->rows[k] = 0; /* no object has it */
-    }
-    if (n_moved > 0)
-        source_note(source,
-                    "%s numbers %d categor%s otherwise than %s; they are matched by name: %s is %" PRId64
-                    ", here %" PRId64,
-                    list_of(impl, SPLIT_VAL), n_moved, n_moved > 1 ? "ies" : "y", list_of(impl, SPLIT_TRAIN),
-                    t->val->categories[moved].name, t->train->categories[t->rows[moved]].id,
-                    t->val->categories[moved].id);
-    if (n_unknown > 0)
-        source_note(source, "%s has %d categor%s without objects that %s lacks, such as %s",
-                    list_of(impl, SPLIT_VAL), n_unknown, n_unknown > 1 ? "ies" : "y",
-                    list_of(impl, SPLIT_TRAIN), unknown);
-    if (t->val->n_categories - n_unknown < t->train->n_categories)
-        source_note(source, "%s has %d of the %d categories of %s", list_of(impl, SPLIT_VAL),
-                    t->val->n_categories - n_unknown, t->train->n_categories, list_of(impl, SPLIT_TRAIN));
-    return ERR_OK;
+          source->path, c->id, c->name, list_of(impl, SPLIT_VAL), n_objects, list_of(impl, SPLIT_TRAIN));
 }
 
 /* Validation's annotations get the rows of training's table. */
 static err_t match_categories(source_t *source)
 {
     impl_t *impl = source->impl;
-    tables_t t = {.train = impl->coco[SPLIT_TRAIN], .val = impl->coco[SPLIT_VAL]};
-    const int32_t n = t.val->n_categories;
-    bool same = n == t.train->n_categories;
+    const coco_t *train = impl->coco[SPLIT_TRAIN], *val = impl->coco[SPLIT_VAL];
+    int32_t *rows = NULL;   /* [val->n_categories] of training's */
+    int64_t *counts = NULL; /* [val->n_categories] objects */
+    const char *unknown = NULL;
+    int32_t n_unknown = 0, n_moved = 0, moved = 0;
+    const int32_t n = val->n_categories;
+    bool same = n == train->n_categories;
     err_t err = ERR_OK;
-    for (int32_t i = 0; same && i < n; i++) same = are_same(&t.train->categories[i], &t.val->categories[i]);
+    for (int32_t i = 0; same && i < n; i++) same = are_same(&train->categories[i], &val->categories[i]);
     if (same) return ERR_OK;
-    TRY_OUT(err, mem_new_array(n, sizeof *t.rows, "categories", &t.rows));
-    TRY_OUT(err, mem_new_array(n, sizeof *t.counts, "categories", &t.counts));
-    for (int64_t i = 0; i < t.val->n_images; i++) { /* with those that are left out, and an image of one */
-        const coco_image_t *image = &t.val->images[i];
+    TRY_OUT(err, mem_new_array(n, sizeof *rows, "categories", &rows));
+    TRY_OUT(err, mem_new_array(n, sizeof *counts, "categories", &counts));
+    for (int64_t i = 0; i < val->n_images; i++) { /* with those that are left out, and an image of one */
+        const coco_image_t *image = &val->images[i];
         const annotation_t *all = image->truths ? image->truths : image->annotations;
         const int32_t n_all = image->truths ? image->n_truths : image->n_annotations;
-        for (int32_t k = 0; k < n_all; k++) t.counts[all[k].category]++;
+        for (int32_t k = 0; k < n_all; k++) counts[all[k].category]++;
     }
-    TRY_OUT(err, map_categories(source, &t));
-    renumber(impl->coco[SPLIT_VAL], t.rows);
+    for (int32_t k = 0; k < val->n_categories; k++) {
+        const category_t *c = &val->categories[k];
+        int32_t row = 0;
+        while (row < train->n_categories && !are_same(c, &train->categories[row])) row++;
+        if (row == train->n_categories) {
+            row = find_name(train->categories, train->n_categories, c->name);
+            const bool twice =
+                row == -2 || (row >= 0 && find_name(val->categories, val->n_categories, c->name) == -2);
+            if (twice)
+                RAISE_OUT(
+                    err, ERR_DATA,
+                    "%s: the lists number their categories differently, and the name %s is that of several; "
+                    "give each its own name, or both lists the same ids",
+                    source->path, c->name);
+            if (row >= 0 && n_moved++ == 0) moved = k;
+        }
+        rows[k] = row;
+        if (row >= 0) continue;
+        if (counts[k] > 0) TRY_OUT(err, report_unknown(source, k, counts[k]));
+        if (n_unknown++ == 0) unknown = c->name;
+        rows[k] = 0; /* no object has it */
+    }
+    if (n_moved > 0)
+        source_note(source,
+                    "%s numbers %d categor%s otherwise than %s; they are matched by name: %s is %" PRId64
+                    ", here %" PRId64,
+                    list_of(impl, SPLIT_VAL), n_moved, n_moved > 1 ? "ies" : "y", list_of(impl, SPLIT_TRAIN),
+                    val->categories[moved].name, train->categories[rows[moved]].id,
+                    val->categories[moved].id);
+    if (n_unknown > 0)
+        source_note(source, "%s has %d categor%s without objects that %s lacks, such as %s",
+                    list_of(impl, SPLIT_VAL), n_unknown, n_unknown > 1 ? "ies" : "y",
+                    list_of(impl, SPLIT_TRAIN), unknown);
+    if (val->n_categories - n_unknown < train->n_categories)
+        source_note(source, "%s has %d of the %d categories of %s", list_of(impl, SPLIT_VAL),
+                    val->n_categories - n_unknown, train->n_categories, list_of(impl, SPLIT_TRAIN));
+    renumber(impl->coco[SPLIT_VAL], rows);
 out:
-    mem_free(&t.rows);
-    mem_free(&t.counts);
+    mem_free(&rows);
+    mem_free(&counts);
     return err;
 }
 
