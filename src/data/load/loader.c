@@ -266,8 +266,8 @@ static void put_sample(worker_t *w, slot_t *slot, int64_t i, const dataset_sampl
     if (o->raw || loader->jittered) {
         uint8_t *own = o->raw ? batch->bytes + i * n_values : w->bytes;
         memcpy(own, bytes, (size_t)n_values);
-        if (loader
-                ->jittered) { /* before the map, because backends that prepare pixels themselves receive both */
+        /* Before the map, because backends that prepare pixels themselves receive both. */
+        if (loader->jittered) {
             const image_rect_t whole = {0, 0, (double)info->width, (double)info->height};
             const transform_t t =
                 transform_random(o->transform, o->seed, batch->epoch, batch->index[i], whole);

@@ -380,8 +380,8 @@ static err_t handle_member(reader_t *r, const unsigned char *text, size_t n_text
         if (is_name(members[r->member].name, text, n_text)) break;
     if (r->member == RESULTS_MASK && r->want == SCORE_BBOX) r->member = RESULTS_N_MEMBERS;
     if (r->member == RESULTS_N_MEMBERS) {
-        for (results_member_t m = 0; m < RESULTS_N_MEMBERS;
-             m++) /* a name of other programs, for the message */
+        /* Keeps a name of other programs for the message. */
+        for (results_member_t m = 0; m < RESULTS_N_MEMBERS; m++)
             for (size_t i = 0; i < sizeof members->likes / sizeof *members->likes; i++)
                 if (members[m].likes[i] && is_name(members[m].likes[i], text, n_text))
                     r->item.like[m] = members[m].likes[i];

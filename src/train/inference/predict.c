@@ -325,7 +325,7 @@ err_t predict_images(runtime_t *runtime, const char *where, trained_model_t *mod
     TRY_OUT(err, read_model(&run, where));
     TRY_OUT(err, open_files(&run));
     TRY_OUT(err, prediction_files_open(options->out, options->json, &run.files_out));
-    TRY_OUT(err, options->out ? image_decoder_new((image_limits_t){0}, &run.decoder) : ERR_OK);
+    if (options->out) TRY_OUT(err, image_decoder_new((image_limits_t){0}, &run.decoder));
     /* Evaluation's, so that an image gets the same scores. */
     algorithm_request_t request = {.saved = model->algorithms,
                                    .runtime = runtime,
