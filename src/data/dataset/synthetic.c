@@ -2,7 +2,6 @@
 /* Random pixels and labels for speed measurements: 28×28 grey, or colour images of side --input-size from a
  * small pool that is repeated to save memory. */
 #include <stdio.h>
-#include <string.h>
 #include <xxhash.h>
 
 #include "base/mem.h"

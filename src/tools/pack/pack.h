@@ -6,7 +6,7 @@
 #include "cluster/comm/comm.h"
 #include "data/source/source.h"
 
-/* Rank 0 opens the source as source_open does and sends its list to the other ranks (data/source/share.h),
+/* Rank 0 opens the source as source_open does and sends its list to the other ranks (source_save),
  * which only open the files they read images from.
  *
  *   rules may be NULL

@@ -7,7 +7,6 @@
 #define TRAIN_DETECT_TRAIN_IMAGE_H
 
 #include "compute/graph/exec.h"
-#include "compute/ops/hd_buffer.h"
 #include "train/detect/targets.h"
 
 typedef struct train_image train_image_t;

@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
+#include "compute/ops/hd_buffer.h"
 #include "data/load/samples.h"
 #include "train/detect/targets.h"
 

@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
+#include "compute/ops/hd_buffer.h"
 #include "data/load/samples.h"
 #include "data/transform/settings.h"
 

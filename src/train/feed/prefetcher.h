@@ -6,7 +6,6 @@
 
 #include "cluster/session/runtime.h"
 #include "compute/graph/exec.h"
-#include "compute/ops/hd_buffer.h"
 #include "data/load/loader.h"
 
 /* Buffers are in the backend's memory; on a GPU they are the same in every step. */

@@ -3,7 +3,6 @@
  * left to train/evaluate, the model to trained_model.c. */
 #include "train/inference/evaluate_checkpoint.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 

@@ -6,7 +6,6 @@
 #include "cluster/session/runtime.h"
 #include "data/score/results.h"
 #include "data/source/source.h"
-#include "train/evaluate/detection_evaluator.h"
 #include "train/inference/trained_model.h"
 
 extern const char *const evaluate_detector_scores[];

@@ -2,7 +2,6 @@
 /* Compares the ranks' times over windows and names stragglers. Gathering the times is left to train/run/stragglers.c. */
 #include "train/output/rank_times.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 

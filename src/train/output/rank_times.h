@@ -7,7 +7,6 @@
 #ifndef TRAIN_OUTPUT_RANK_TIMES_H
 #define TRAIN_OUTPUT_RANK_TIMES_H
 
-#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/json.h"

@@ -4,7 +4,6 @@
 #include "train/weights/transfer.h"
 
 #include <ctype.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 

@@ -5,7 +5,6 @@
 #define TRAIN_WEIGHTS_TRANSFER_H
 
 #include <stdbool.h>
-#include <stddef.h>
 
 #include "base/err.h"
 #include "compute/graph/graph.h"
