@@ -8,23 +8,26 @@ here=$(cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")" && pwd)
 
 usage() {
     cat <<'EOF'
-usage: scripts/dev/check_layers.sh [--root DIR]
+usage: scripts/dev/check_layers.sh [--root DIR] [--build DIR]
 
 Compares every #include in src/ and kernels/ with scripts/dev/layers.txt, which lists the rooms (folders) from the
 lowest to the highest, the rooms whose headers each one includes, and the rooms that may include headers of libraries.
 A room may only include headers of rooms listed before it, and the rooms of a wing (a folder of src/) are listed
 together, so that neither rooms nor wings form cycles. Files must not form cycles either; a .c file and its .h count as
-one. Prints file:line: message for each violation and for each unused entry of the list; exit code 1 if there is one.
-Tests may include anything.
+one. After a build, the files of a room must not form circles by the symbols of their objects either, except for those
+that the list names (circle ROOM: FILE...), each with its reason. Prints file:line: message for each violation and for
+each unused entry of the list; exit code 1 if there is one. Tests may include anything.
 
-  --root DIR  the tree to check [the tree of this script]
+  --root DIR   the tree to check [the tree of this script]
+  --build DIR  its objects [build]
 EOF
 }
 
-root=$here/../..
+root=$here/../.. build=build
 while [[ $# -gt 0 ]]; do
     case $1 in
     --root) need_value "$@"; root=$2; shift 2 ;;
+    --build) need_value "$@"; build=$2; shift 2 ;;
     *) common_option "$1" ;;
     esac
 done
@@ -39,8 +42,9 @@ violation() { # FILE LINE MESSAGE
     n_violations=$((n_violations + 1))
 }
 
-# From the list: the line of each room, and of each dependency "ROOM TARGET" and "PATTERNS ROOM"; patterns in order.
-declare -A room_line=() allowed=() used=() wing_seen=()
+# From the list: the line of each room, of each dependency "ROOM TARGET" and "PATTERNS ROOM", and of each circle
+# "ROOM: FILE..."; patterns in order.
+declare -A room_line=() allowed=() used=() wing_seen=() circle_line=()
 # FILE:LINE of each include "FROM TO", for files without extensions.
 declare -A include_at=()
 libraries=()
@@ -67,6 +71,8 @@ read_entry() { # LINE TEXT
     if [[ $name == '<'* ]]; then
         libraries+=("$name")
         for room in "${words[@]}"; do allowed["$name $room"]=$line; done
+    elif [[ $name == 'circle '* ]]; then
+        circle_line["${name#circle }: ${words[*]}"]=$line
     else
         read_room "$line" "$name" "${words[@]}"
     fi
@@ -193,6 +199,36 @@ check_circles() {
     [[ ${#circle[@]} -eq 0 ]] || report_circle "${circle[@]}"
 }
 check_circles
+
+# Succeeds if the list names a circle with these files.
+circle_listed() { # ROOM FILE...
+    local listed file
+    for listed in "${!circle_line[@]}"; do
+        [[ ${listed%%:*} == "$1" ]] || continue
+        for file in "${@:2}"; do [[ " ${listed#*: } " == *" $file "* ]] || continue 2; done
+        used["$listed"]=1
+        return 0
+    done
+    return 1
+}
+
+check_symbols() {
+    local text room files listed first
+    while IFS= read -r text; do
+        [[ -n $text ]] || continue
+        room=${text%%:*} room=${room#src/}
+        read -ra files <<<"${text#*: }"
+        circle_listed "$room" "${files[@]}" ||
+            violation "${text%%:*}/${files[0]}" 1 "these files use each other's symbols: ${files[*]}"
+    done <<<"$("$here/house.sh" --root . --build "$build" --list circles)"
+    for listed in "${!circle_line[@]}"; do
+        first=${listed%%:*}/${listed#*: } first=${first%% *}
+        compgen -G "$build/src/${first%.*}.*o" >/dev/null || compgen -G "$build/${first%.*}.*o" >/dev/null || continue
+        [[ -n ${used[$listed]+known} ]] ||
+            violation "$list" "${circle_line[$listed]}" "these files no longer use each other's symbols: remove the circle"
+    done
+}
+[[ ! -d $build/src ]] || check_symbols
 
 no_longer() { # ARROW
     if [[ $1 == '<'* ]]; then set -- "${1##* } ${1% *}"; fi

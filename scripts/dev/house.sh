@@ -8,12 +8,13 @@ here=$(cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")" && pwd)
 
 usage() {
     cat <<'EOF'
-usage: scripts/dev/house.sh [--build DIR] [--list WHAT]
+usage: scripts/dev/house.sh [--root DIR] [--build DIR] [--list WHAT]
 
 Prints figures of the files in src/ and kernels/: how many, how long, how many functions are statics with one call
 site, and how many names are external for the sake of one other file. A room is a folder.
 
-  --build DIR  objects whose symbols are read; without them the figures of symbols are left out [build]
+  --root DIR   the tree to read [the tree of this script]
+  --build DIR  its objects, whose symbols are read; without them the figures of symbols are left out [build]
   --list WHAT  print one line for each of these instead of the figures:
                  rooms      files and lines of each room
                  statics    statics whose name occurs twice in their file: the definition and one use
@@ -23,16 +24,20 @@ site, and how many names are external for the sake of one other file. A room is 
 EOF
 }
 
-build=build list=''
+root=$here/../.. build=build list=''
 while [[ $# -gt 0 ]]; do
     case $1 in
+    --root) need_value "$@"; root=$2; shift 2 ;;
     --build) need_value "$@"; build=$2; shift 2 ;;
     --list) need_value "$@"; list=$2; shift 2 ;;
     *) common_option "$1" ;;
     esac
 done
-cd "$here/../.."
-mapfile -t sources < <(find src kernels -name '*.[ch]' -o -name '*.cu' -o -name '*.cuh' -o -name '*.proto' | LC_ALL=C sort)
+cd "$root" || die 2 "no such folder: $root"
+[[ -d src ]] || die 2 "no src/ in $root"
+folders=(src)
+[[ ! -d kernels ]] || folders+=(kernels)
+mapfile -t sources < <(find "${folders[@]}" -name '*.[ch]' -o -name '*.cu' -o -name '*.cuh' -o -name '*.proto' | LC_ALL=C sort)
 
 list_rooms() {
     wc -l "${sources[@]}" | awk '$2 ~ /\// { room = $2; sub(/\/[^\/]*$/, "", room); n[room]++; lines[room] += $1 }
@@ -81,17 +86,19 @@ list_functions() {
 
 # USER DEFINER NAME of each symbol that a file uses and another one defines.
 list_uses() {
-    local object file
+    local file objects=()
     for file in "${sources[@]}"; do
         case $file in
-        *.c) object=$build/${file%.c}.o ;;
-        *.cu) object=$build/$file.o ;;
+        *.c) file=${file%.c}.o ;;
+        *.cu) file=$file.o ;;
         *) continue ;;
         esac
-        [[ ! -f $object ]] || nm --format=posix "$object" | sed "s|^|$file |"
-    done | awk '
-    $3 ~ /^[TDBRC]$/ { definer[$2] = $1 }
-    $3 == "U" { used[$1 " " $2] }
+        [[ ! -f $build/$file ]] || objects+=("$file")
+    done
+    (cd "$build" && nm --format=posix --print-file-name "${objects[@]}" /dev/null 2>/dev/null || true) | awk '
+    { file = $1; sub(/:$/, "", file); if (!sub(/\.cu\.o$/, ".cu", file)) sub(/\.o$/, ".c", file) }
+    $3 ~ /^[TDBRC]$/ { definer[$2] = file }
+    $3 == "U" { used[file " " $2] }
     END {
         for (use in used) {
             split(use, part, " ")

@@ -43,7 +43,7 @@ wait_for() { # PATTERN FILE
 }
 
 @test "every script has help" {
-    for script in install_deps run quickstart test dev/check_layers bench/best bundle bench/gpu_suite bench/gpu_losses bench/gpu_steps bench/gpu_detection setup_ssh \
+    for script in install_deps run quickstart test dev/check_layers dev/house bench/best bundle bench/gpu_suite bench/gpu_losses bench/gpu_steps bench/gpu_detection setup_ssh \
         on_hosts stage_data bench/detection_balance bench/image dev/fuzz dev/check_links simulate; do
         run "$scripts/$script.sh" --help
         echo "$script: $output"
@@ -205,7 +205,7 @@ wait_for() { # PATTERN FILE
 }
 
 @test "an unknown option is a usage error that names it" {
-    for script in install_deps run quickstart test dev/check_layers bench/best bundle bench/gpu_suite bench/gpu_losses bench/gpu_steps bench/gpu_detection setup_ssh \
+    for script in install_deps run quickstart test dev/check_layers dev/house bench/best bundle bench/gpu_suite bench/gpu_losses bench/gpu_steps bench/gpu_detection setup_ssh \
         on_hosts stage_data bench/detection_balance bench/image dev/fuzz dev/check_links; do
         run "$scripts/$script.sh" --no-such-option
         echo "$script: $output"
@@ -241,7 +241,7 @@ EOF
 
 @test "an option without its value, or with a bad one, is a usage error" {
     for words in "run -np" "run -np 0" "run -np x" "run -hostfile" "run --grace -1" "run --restarts -1" "run --min-ranks 0" "run --wait-hosts x" "run --hosts-command" "quickstart --epochs" \
-        "quickstart --epochs 1.5" "quickstart --np 0" "test --jobs 0" "test --only" "dev/check_layers --root" \
+        "quickstart --epochs 1.5" "quickstart --np 0" "test --jobs 0" "test --only" "dev/check_layers --root" "dev/house --list x" \
         "bundle --out" "bench/gpu_suite --budget 0" "bench/gpu_suite --out" "bench/gpu_losses --seeds 1,x" "bench/gpu_losses --batch 1" "bench/gpu_losses --only cpu,tpu" "bench/gpu_steps --rounds x" "bench/gpu_detection --size 640" "bench/gpu_detection --device tpu" "bench/best --pairs 0" "bench/best --cases x --records /tmp/r" "bench/best --venv" \
         "bench/image --rounds 0" "bench/image --venv" "dev/fuzz --seconds 0" \
         "setup_ssh --jobs 0" "setup_ssh --timeout x" "on_hosts --timeout -1" "on_hosts --copy" "stage_data --files 0" "stage_data --probe"; do
@@ -765,6 +765,58 @@ EOT
     [ "$(grep -c ': include cycle: ' <<<"$output")" -eq 2 ]
     grep -qE '^src/low/(a\.c:2|b\.h:1|c\.c:2): include cycle: src/low/[abc]( -> src/low/[abc]){3}$' <<<"$output"
     grep -qE '^kernels/cpu/(y\.c:2|z\.cu:1): include cycle: kernels/cpu/[yz]( -> kernels/cpu/[yz]){2}$' <<<"$output"
+}
+
+@test "check_layers.sh finds files of a room that use each other's symbols" {
+    tree=$BATS_TEST_TMPDIR/tree
+    mkdir -p "$tree"/scripts/dev "$tree"/src/{low,high} "$tree"/kernels/cpu "$tree"/build/{src/{low,high},kernels/cpu}
+    list=$tree/scripts/dev/layers.txt
+    printf 'low:\nhigh: low\nkernels/cpu:\n' >"$list"
+    printf '#include "low/low.h"\nvoid a(void);\nvoid c(void);\nvoid c(void) { a(); }\n' >"$tree/src/high/c.c"
+    touch "$tree/src/low/low.h"
+    printf 'void a(void);\nvoid b(void);\nvoid a(void) { b(); }\n' >"$tree/src/low/a.c"
+    printf 'void b(void);\nextern const int t;\nvoid b(void) { (void)t; }\n' >"$tree/src/low/b.c"
+    printf 'extern const int t;\nconst int t = 1;\n' >"$tree/src/low/t.c"
+    printf 'void k(void);\nvoid c(void);\nvoid k(void) { c(); }\n' >"$tree/kernels/cpu/k.c"
+    build() { for file in "$@"; do gcc -I "$tree/src" -c -o "$tree/build/${file%.c}.o" "$tree/$file"; done; }
+    build src/high/c.c src/low/{a,b,t}.c kernels/cpu/k.c
+    run "$scripts/dev/check_layers.sh" --root "$tree"
+    echo "$output"
+    [ "$status" -eq 0 ]
+    [ -z "$output" ]
+
+    # a -> b -> t -> a, and back from the table.
+    printf 'void a(void);\nextern void (*const t)(void);\nvoid (*const t)(void) = a;\n' >"$tree/src/low/t.c"
+    printf 'void b(void);\nextern void (*const t)(void);\nvoid b(void) { t(); }\n' >"$tree/src/low/b.c"
+    build src/low/{b,t}.c
+    run "$scripts/dev/check_layers.sh" --root "$tree"
+    echo "$output"
+    [ "$status" -eq 1 ]
+    [[ "$output" == *"src/low/a.c:1: "*": a.c b.c t.c"* ]]
+    [ "$(grep -c '^[^ ]*:[0-9]*: ' <<<"$output")" -eq 1 ]
+
+    # Without objects nothing is known of symbols.
+    run "$scripts/dev/check_layers.sh" --root "$tree" --build "$tree/none"
+    [ "$status" -eq 0 ]
+
+    printf 'circle low: a.c b.c t.c\n' >>"$list"
+    run "$scripts/dev/check_layers.sh" --root "$tree"
+    echo "$output"
+    [ "$status" -eq 0 ]
+
+    # A larger circle is a violation, as is one in the list that is gone.
+    printf 'circle low: a.c b.c\ncircle high: c.c d.c\n' | cat <(head -n 3 "$list") - >"$list.new"
+    mv "$list.new" "$list"
+    run "$scripts/dev/check_layers.sh" --root "$tree"
+    echo "$output"
+    [ "$status" -eq 1 ]
+    [[ "$output" == *"src/low/a.c:1: "* && "$output" == *"layers.txt:4: "* && "$output" == *"layers.txt:5: "* ]]
+    [ "$(grep -c '^[^ ]*:[0-9]*: ' <<<"$output")" -eq 3 ]
+
+    # The figures of the same tree.
+    run "$scripts/dev/house.sh" --root "$tree" --list names
+    echo "$output"
+    [ "$output" = $'src/low/b.c src/low/a.c b\nsrc/low/t.c src/low/b.c t' ]
 }
 
 @test "check_layers.sh rejects a list with cycles or unused dependencies" {
