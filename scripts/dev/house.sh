@@ -95,7 +95,8 @@ list_uses() {
         esac
         [[ ! -f $build/$file ]] || objects+=("$file")
     done
-    (cd "$build" && nm --format=posix --print-file-name "${objects[@]}" /dev/null 2>/dev/null || true) | awk '
+    [[ ${#objects[@]} -gt 0 ]] || return 0
+    (cd "$build"; nm --format=posix --print-file-name "${objects[@]}") | awk '
     { file = $1; sub(/:$/, "", file); if (!sub(/\.cu\.o$/, ".cu", file)) sub(/\.o$/, ".c", file) }
     $3 ~ /^[TDBRC]$/ { definer[$2] = file }
     $3 == "U" { used[file " " $2] }
