@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Reads the results of other commands and lays them out; print.c, csv.c and html/job.c write them. */
+/* Reads the results of other commands and lays them out; print.c, csv.c and html/head.c write them. */
 #include "report/records/results.h"
 
 #include <string.h>

@@ -36,13 +36,8 @@ static void format_cpus(char *out, size_t n_bytes)
     }
 }
 
-/* Collective. Prints where every rank runs. */
-static err_t comm_devices_print(comm_session_t *s)
+static void describe_device(const comm_session_t *s, device_line_t *out)
 {
-    comm_t *comm = s->bench->comm;
-    device_line_t mine = {0}, *all = NULL;
-    char *out = mine.text;
-    size_t n_bytes = sizeof mine.text;
     const backend_t *backend = s->bench->runtime.backend;
     const backend_device_t *gpu = backend->device ? backend->device() : NULL;
     const topo_t *topo = &s->bench->comm->topo;
@@ -56,8 +51,16 @@ static err_t comm_devices_print(comm_session_t *s)
         snprintf(where, sizeof where, "%s [%s]", backend->name, cpus);
         machine_cpu_name(name, sizeof name);
     }
-    snprintf(out, n_bytes, "#  Rank %2d Group %2d Pid %6d on %10s device %s %s", topo->rank, 0, (int)getpid(),
-             topo->host_name, where, name);
+    snprintf(out->text, sizeof out->text, "#  Rank %2d Group %2d Pid %6d on %10s device %s %s", topo->rank, 0,
+             (int)getpid(), topo->host_name, where, name);
+}
+
+/* Collective. Prints where every rank runs. */
+static err_t comm_devices_print(comm_session_t *s)
+{
+    comm_t *comm = s->bench->comm;
+    device_line_t mine = {0}, *all = NULL;
+    describe_device(s, &mine);
     err_t err = mem_new_array(comm->size, sizeof *all, "the list of devices", &all);
     TRY(comm_agree(comm, err, "listing the devices"));
     err = comm_allgather(comm, &mine, sizeof mine, all, "listing the devices");
@@ -377,6 +380,56 @@ static err_t comm_table_types(comm_session_t *s, comm_what_t what)
     return ERR_OK;
 }
 
+static void print_headings(comm_session_t *session, const comm_what_t *what)
+{
+    comm_t *comm = session->bench->comm;
+    char library[128];
+    collective_library(comm, what->lane->by, library, sizeof library);
+    bench_print("# %s, %s, %s: %d ranks on %d host%s, medians", comm_tests[what->test].name,
+                what->lane->by->name, library, comm->size, comm->topo.n_hosts,
+                comm->topo.n_hosts > 1 ? "s" : "");
+    if (session->line_rate_gbs > 0) bench_print("# line rate: %g GB/s one way", session->line_rate_gbs);
+    bench_print("#");
+    static const table_t headings = {
+        .columns = {{"size", .unit = "(B)", .min_width = 12},
+                    {"count", .unit = "(elements)", .min_width = 12},
+                    {"type", .min_width = 8},
+                    {"redop", .min_width = 6},
+                    {"root", .min_width = 6},
+                    {"time", .unit = "(us)", .min_width = 7, .group = "out-of-place"},
+                    {"algbw", .unit = "(GB/s)"},
+                    {"busbw", .unit = "(GB/s)"},
+                    {"#wrong"},
+                    {"time", .unit = "(us)", .min_width = 7, .group = "in-place"},
+                    {"algbw", .unit = "(GB/s)"},
+                    {"busbw", .unit = "(GB/s)"},
+                    {"#wrong"},
+                    {"algorithm", true}},
+        .n_columns = 14,
+        .comment = true,
+        .units_below = true};
+    *session->table = headings;
+    table_log(session->table);
+}
+
+static void print_totals(const comm_session_t *session)
+{
+    if (session->n_points == 0 && session->n_wrong == 0)
+        bench_print("# no point was measured");
+    else if (session->options->check)
+        bench_print("# Out of bounds values : %lld %s", (long long)session->n_wrong,
+                    session->n_wrong ? "FAILED" : "OK");
+    else
+        bench_print("# Out of bounds values : not checked (--check 0)");
+    if (session->n_busbw > 0)
+        bench_print("# Avg bus bandwidth    : %g", session->busbw_sum / (double)session->n_busbw);
+    if (session->above_line_rate)
+        bench_print("# * above the line rate of %g GB/s: part of the data did not cross the network, or the "
+                    "rate is wrong (--line-rate)",
+                    session->line_rate_gbs);
+    bench_print("#");
+}
+
 /* Collective. All sizes, types and operations of a collective. */
 static err_t comm_table(comm_session_t *session, comm_test_t test, comm_lane_t *lane)
 {
@@ -386,58 +439,13 @@ static err_t comm_table(comm_session_t *session, comm_test_t test, comm_lane_t *
     session->above_line_rate = false;
     table_t table = {0};
     session->table = &table;
-    if (test != COMM_TEST_ALL_PAIRS) {
-        comm_t *comm = session->bench->comm;
-        char library[128];
-        collective_library(comm, what.lane->by, library, sizeof library);
-        bench_print("# %s, %s, %s: %d ranks on %d host%s, medians", comm_tests[what.test].name,
-                    what.lane->by->name, library, comm->size, comm->topo.n_hosts,
-                    comm->topo.n_hosts > 1 ? "s" : "");
-        if (session->line_rate_gbs > 0) bench_print("# line rate: %g GB/s one way", session->line_rate_gbs);
-        bench_print("#");
-        static const table_t headings = {
-            .columns = {{"size", .unit = "(B)", .min_width = 12},
-                        {"count", .unit = "(elements)", .min_width = 12},
-                        {"type", .min_width = 8},
-                        {"redop", .min_width = 6},
-                        {"root", .min_width = 6},
-                        {"time", .unit = "(us)", .min_width = 7, .group = "out-of-place"},
-                        {"algbw", .unit = "(GB/s)"},
-                        {"busbw", .unit = "(GB/s)"},
-                        {"#wrong"},
-                        {"time", .unit = "(us)", .min_width = 7, .group = "in-place"},
-                        {"algbw", .unit = "(GB/s)"},
-                        {"busbw", .unit = "(GB/s)"},
-                        {"#wrong"},
-                        {"algorithm", true}},
-            .n_columns = 14,
-            .comment = true,
-            .units_below = true};
-        *session->table = headings;
-        table_log(session->table); /* the headings */
-    }
+    if (test != COMM_TEST_ALL_PAIRS) print_headings(session, &what);
     if (test == COMM_TEST_BISECTION)
         bench_print("# rank i swaps with rank i + %d; rates are per rank, one way; the cut carries %d times "
                     "busbw each way",
                     session->bench->comm->size / 2, session->bench->comm->size / 2);
     err_t err = comm_table_types(session, what);
-    if (err == ERR_OK || session->bench->interrupted) {
-        if (session->n_points == 0 && session->n_wrong == 0)
-            bench_print("# no point was measured");
-        else if (session->options->check)
-            bench_print("# Out of bounds values : %lld %s", (long long)session->n_wrong,
-                        session->n_wrong ? "FAILED" : "OK");
-        else
-            bench_print("# Out of bounds values : not checked (--check 0)");
-        if (session->n_busbw > 0)
-            bench_print("# Avg bus bandwidth    : %g", session->busbw_sum / (double)session->n_busbw);
-        if (session->above_line_rate)
-            bench_print(
-                "# * above the line rate of %g GB/s: part of the data did not cross the network, or the "
-                "rate is wrong (--line-rate)",
-                session->line_rate_gbs);
-        bench_print("#");
-    }
+    if (err == ERR_OK || session->bench->interrupted) print_totals(session);
     table_free(&table);
     return err;
 }

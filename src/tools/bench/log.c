@@ -82,6 +82,35 @@ static err_t warn_if_hosts_differ(const runtime_t *runtime, const uint64_t ids[N
     return err;
 }
 
+/* Collective. Records what makes measurements comparable, of rank 0's host; warns where hosts differ. `j` is NULL
+ * except on rank 0. */
+static err_t record_fingerprint(const runtime_t *runtime, json_t *j)
+{
+    json_t text[N_PARTS] = {{0}};
+    uint64_t ids[N_PARTS];
+    err_t err = ERR_OK;
+    for (int i = 0; i < N_PARTS; i++) {
+        parts[i](runtime, &text[i]);
+        if (err == ERR_OK) err = text[i].status;
+        ids[i] = text[i].text ? XXH3_64bits(text[i].text, text[i].n_bytes) : 0;
+    }
+    err = comm_agree(runtime->comm, err, "the fingerprint");
+    if (err == ERR_OK) err = warn_if_hosts_differ(runtime, ids);
+    if (err == ERR_OK && j) {
+        json_object_begin(j, "fingerprint");
+        for (int i = 0; i < N_PARTS; i++) {
+            char key[32], id[20];
+            snprintf(key, sizeof key, "%s_id", names[i]);
+            snprintf(id, sizeof id, "%016" PRIx64, ids[i]);
+            json_string(j, key, id);
+        }
+        for (int i = 0; i < N_PARTS; i++) json_raw(j, names[i], text[i].text);
+        json_object_end(j);
+    }
+    for (int i = 0; i < N_PARTS; i++) json_free(&text[i]);
+    return err;
+}
+
 /* Hashes time, process and host name: unique to this run. */
 static void make_id(char out[20])
 {
@@ -136,30 +165,7 @@ err_t bench_log_open(bench_t *bench, const opt_group_t *groups, int n_groups)
         json_string(j, "interleaved_with", bench->turns ? turns_other(bench->turns) : NULL);
         opt_json(groups, n_groups, j, "options");
     }
-    const runtime_t *runtime = &bench->runtime;
-    json_t text[N_PARTS] = {{0}};
-    uint64_t ids[N_PARTS];
-    err_t err = ERR_OK;
-    for (int i = 0; i < N_PARTS; i++) {
-        parts[i](runtime, &text[i]);
-        if (err == ERR_OK) err = text[i].status;
-        ids[i] = text[i].text ? XXH3_64bits(text[i].text, text[i].n_bytes) : 0;
-    }
-    err = comm_agree(runtime->comm, err, "the fingerprint");
-    if (err == ERR_OK) err = warn_if_hosts_differ(runtime, ids);
-    if (err == ERR_OK && j) {
-        json_object_begin(j, "fingerprint");
-        for (int i = 0; i < N_PARTS; i++) {
-            char key[32], id[20];
-            snprintf(key, sizeof key, "%s_id", names[i]);
-            snprintf(id, sizeof id, "%016" PRIx64, ids[i]);
-            json_string(j, key, id);
-        }
-        for (int i = 0; i < N_PARTS; i++) json_raw(j, names[i], text[i].text);
-        json_object_end(j);
-    }
-    for (int i = 0; i < N_PARTS; i++) json_free(&text[i]);
-    TRY(err);
+    TRY(record_fingerprint(&bench->runtime, j));
     return comm_agree(bench->comm, metrics_end(&log->metrics, true), what);
 }
 
@@ -225,6 +231,49 @@ static void record_samples(json_t *j, const char *name, const double *sec, int64
     json_array_end(j);
 }
 
+static void record_result(json_t *json, const bench_result_t *result)
+{
+    char loads[64];
+    load_text(result->loads, loads, sizeof loads);
+    json_string(json, "unit", "s");
+    json_string(json, "verdict",
+                result->disturbed    ? "disturbed"
+                : result->conclusive ? "ok"
+                                     : "inconclusive");
+    json_int(json, "n", result->n);
+    json_int(json, "per_sample", result->per_sample);
+    json_int(json, "n_disturbed", result->n_disturbed);
+    json_string(json, "disturbances", loads);
+    json_real(json, "min", result->min);
+    json_real(json, "p50", result->p50);
+    json_real(json, "p95", result->p95);
+    json_real(json, "p99", result->p99);
+    json_real(json, "max", result->max);
+    json_real(json, "mean", result->mean);
+    json_real(json, "cv", result->cv);
+    json_array_begin(json, "ci95");
+    json_real(json, NULL, result->ci_low);
+    json_real(json, NULL, result->ci_high);
+    json_array_end(json);
+    json_int(json, "slowest_rank", result->slowest_rank);
+    json_real(json, "slowest_share", result->slowest_share);
+    json_real(json, "clock_sec", result->clock_sec);
+    /* Number of samples in each batch. */
+    json_array_begin(json, "batch_n");
+    for (int64_t batch = 0, i = 0; batch < result->n_batches; batch++) {
+        int64_t first = i;
+        while (i < result->n && result->batch[i] == batch) i++;
+        json_int(json, NULL, i - first);
+    }
+    json_array_end(json);
+    record_samples(json, "samples", result->sec, result->n);
+    for (int part = 0; part < result->parts_of.n; part++) {
+        char name[32];
+        snprintf(name, sizeof name, "%s_samples", result->parts_of.names[part]);
+        record_samples(json, name, result->parts[part], result->n);
+    }
+}
+
 err_t bench_record_end(bench_t *bench, const bench_result_t *result)
 {
     bench_log_t *log = bench->log;
@@ -233,48 +282,7 @@ err_t bench_record_end(bench_t *bench, const bench_result_t *result)
     log->n_disturbed += result && result->disturbed;
     if (bench->comm->rank == 0) {
         json_object_end(&log->metrics.json);
-        if (result) {
-            json_t *json = &log->metrics.json;
-            char loads[64];
-            load_text(result->loads, loads, sizeof loads);
-            json_string(json, "unit", "s");
-            json_string(json, "verdict",
-                        result->disturbed    ? "disturbed"
-                        : result->conclusive ? "ok"
-                                             : "inconclusive");
-            json_int(json, "n", result->n);
-            json_int(json, "per_sample", result->per_sample);
-            json_int(json, "n_disturbed", result->n_disturbed);
-            json_string(json, "disturbances", loads);
-            json_real(json, "min", result->min);
-            json_real(json, "p50", result->p50);
-            json_real(json, "p95", result->p95);
-            json_real(json, "p99", result->p99);
-            json_real(json, "max", result->max);
-            json_real(json, "mean", result->mean);
-            json_real(json, "cv", result->cv);
-            json_array_begin(json, "ci95");
-            json_real(json, NULL, result->ci_low);
-            json_real(json, NULL, result->ci_high);
-            json_array_end(json);
-            json_int(json, "slowest_rank", result->slowest_rank);
-            json_real(json, "slowest_share", result->slowest_share);
-            json_real(json, "clock_sec", result->clock_sec);
-            /* Number of samples in each batch. */
-            json_array_begin(json, "batch_n");
-            for (int64_t batch = 0, i = 0; batch < result->n_batches; batch++) {
-                int64_t first = i;
-                while (i < result->n && result->batch[i] == batch) i++;
-                json_int(json, NULL, i - first);
-            }
-            json_array_end(json);
-            record_samples(json, "samples", result->sec, result->n);
-            for (int part = 0; part < result->parts_of.n; part++) {
-                char name[32];
-                snprintf(name, sizeof name, "%s_samples", result->parts_of.names[part]);
-                record_samples(json, name, result->parts[part], result->n);
-            }
-        }
+        if (result) record_result(&log->metrics.json, result);
     }
     err_t err = metrics_end(&log->metrics, true);
     log->recording_sec += clock_sec() - log->begun_sec;

@@ -156,6 +156,22 @@ static void ask_to_stop(int number, double end_sec)
     log_info("interrupted by %s in the middle of a measurement", interrupt_name(number));
 }
 
+static void print_header(const bench_t *bench)
+{
+    char cpu[96];
+    const topo_t *topo = &bench->comm->topo;
+    const runtime_t *r = &bench->runtime;
+    machine_cpu_name(cpu, sizeof cpu);
+    log_note("dptrain %s bench", version_number);
+    log_note("  ranks   %d on %d host%s, %d thread%s each, %s (%s), communicator %s", bench->comm->size,
+             topo->n_hosts, topo->n_hosts > 1 ? "s" : "", r->n_threads, r->n_threads > 1 ? "s" : "",
+             r->backend->name, r->device, bench->comm->ops->name);
+    log_note("  host    %s, %d CPUs, %s, %s", topo->host_name, machine_cpus(),
+             figure_bytes((double)machine_memory_bytes()).text, cpu);
+    if (bench->cpus_are_shared)
+        log_warn("more threads than CPUs: results show how threads share them, not what the machine can do");
+}
+
 err_t bench_run(const bench_options_t *options, const opt_group_t *groups, int n_groups,
                 const bench_choice_t *cases, int n, void (*abort_job)(err_t code))
 {
@@ -171,19 +187,7 @@ err_t bench_run(const bench_options_t *options, const opt_group_t *groups, int n
     if (err == ERR_OK) {
         bench.n_cpus = machine_cpus();
         bench.cpus_are_shared = bench.comm->topo.local_size * bench.runtime.n_threads > bench.n_cpus;
-        char cpu[96];
-        const topo_t *topo = &bench.comm->topo;
-        const runtime_t *r = &bench.runtime;
-        machine_cpu_name(cpu, sizeof cpu);
-        log_note("dptrain %s bench", version_number);
-        log_note("  ranks   %d on %d host%s, %d thread%s each, %s (%s), communicator %s", bench.comm->size,
-                 topo->n_hosts, topo->n_hosts > 1 ? "s" : "", r->n_threads, r->n_threads > 1 ? "s" : "",
-                 r->backend->name, r->device, bench.comm->ops->name);
-        log_note("  host    %s, %d CPUs, %s, %s", topo->host_name, machine_cpus(),
-                 figure_bytes((double)machine_memory_bytes()).text, cpu);
-        if (bench.cpus_are_shared)
-            log_warn(
-                "more threads than CPUs: results show how threads share them, not what the machine can do");
+        print_header(&bench);
         warn_idle(&bench, groups, n_groups, cases, n);
         bench.load.best_sec = options->clock_sec;
         err = bench_log_open(&bench, groups, n_groups);
