@@ -284,6 +284,36 @@ static err_t prepare_halves(comm_session_t *s, const comm_what_t *what, int64_t 
     return ERR_OK;
 }
 
+/* "  out-of-place~*": marks of one half. */
+static void half_marks(const half_t *h, char *out, size_t n_bytes)
+{
+    out[0] = '\0';
+    const char *mark = h->wanted ? bench_mark(&h->result) : "";
+    if (mark[0] || h->rate.above_line_rate)
+        snprintf(out, n_bytes, "  %s%s%s", h->call.in_place ? "in-place" : "out-of-place", mark,
+                 h->rate.above_line_rate ? "*" : "");
+}
+
+static void comm_table_row(const comm_session_t *s, const comm_what_t *what, const half_t halves[2])
+{
+    const comm_test_info_t *test = &comm_tests[what->test];
+    const comm_call_t *call = &halves[halves[0].wanted ? 0 : 1].call;
+    char marks[2][48], algorithm[128];
+    table_t *table = s->table;
+    collective_algorithm(s->bench->comm, what->lane->by, algorithm, sizeof algorithm);
+    table_cell(table, "%lld", (long long)call->n_bytes);
+    table_cell(table, "%lld", (long long)call->count);
+    table_cell(table, "%s", collective_type_names[what->type]);
+    table_cell(table, "%s", test->reduces ? collective_op_names[what->op] : "none");
+    table_cell(table, "%d", test->rooted ? (int)s->options->root : -1);
+    for (int i = 0; i < 2; i++) {
+        half_cells(&halves[i], table);
+        half_marks(&halves[i], marks[i], sizeof marks[i]);
+    }
+    table_cell(table, "%s%s%s", algorithm, marks[0], marks[1]);
+    table_log(table);
+}
+
 static err_t comm_table_measure(comm_session_t *s, const comm_what_t *what, int64_t count)
 {
     const collective_ops_t *by = what->lane->by;
@@ -294,31 +324,7 @@ static err_t comm_table_measure(comm_session_t *s, const comm_what_t *what, int6
     };
     err_t err = prepare_halves(s, what, count, halves);
     if (err == ERR_OK) err = measure_halves(s, what, halves);
-    if (err == ERR_OK) {
-        const comm_test_info_t *test = &comm_tests[what->test];
-        const comm_call_t *call = &halves[halves[0].wanted ? 0 : 1].call;
-        char marks[2][48], algorithm[128];
-        table_t *table = s->table;
-        collective_algorithm(s->bench->comm, what->lane->by, algorithm, sizeof algorithm);
-        table_cell(table, "%lld", (long long)call->n_bytes);
-        table_cell(table, "%lld", (long long)call->count);
-        table_cell(table, "%s", collective_type_names[what->type]);
-        table_cell(table, "%s", test->reduces ? collective_op_names[what->op] : "none");
-        table_cell(table, "%d", test->rooted ? (int)s->options->root : -1);
-        for (int i = 0; i < 2; i++) {
-            half_cells(&halves[i], table);
-            /* "  out-of-place~*": marks of one half. */
-            const half_t *h = &halves[i];
-            marks[i][0] = '\0';
-            const char *mark = h->wanted ? bench_mark(&h->result) : "";
-            if (mark[0] || h->rate.above_line_rate)
-                snprintf(marks[i], sizeof marks[i], "  %s%s%s",
-                         h->call.in_place ? "in-place" : "out-of-place", mark,
-                         h->rate.above_line_rate ? "*" : "");
-        }
-        table_cell(table, "%s%s%s", algorithm, marks[0], marks[1]);
-        table_log(table);
-    }
+    if (err == ERR_OK) comm_table_row(s, what, halves);
     for (int i = 0; i < 2; i++) {
         comm_call_free(&halves[i].call);
         bench_result_free(&halves[i].result);
@@ -534,6 +540,19 @@ static err_t check_measured(const comm_session_t *s)
           (long long)s->sizes.min, (long long)s->sizes.max);
 }
 
+/* Collective. Each host's fastest port, minimum over hosts; 0 with one host, or if one reports none. */
+static err_t find_line_rate(comm_session_t *s)
+{
+    machine_port_t ports[MACHINE_MAX_PORTS];
+    comm_t *comm = s->bench->comm;
+    s->line_rate_gbs = s->options->line_rate_gbs;
+    if (s->line_rate_gbs > 0 || comm->topo.n_hosts == 1) return ERR_OK;
+    int n = machine_ports(ports);
+    for (int i = 0; i < n; i++)
+        if (ports[i].bits_per_sec / 8e9 > s->line_rate_gbs) s->line_rate_gbs = ports[i].bits_per_sec / 8e9;
+    return comm_allreduce(comm, &s->line_rate_gbs, 1, DTYPE_F64, COMM_MIN, "finding the line rate");
+}
+
 static err_t comm_run(bench_t *bench, const void *options)
 {
     const bench_comm_options_t *o = options;
@@ -545,16 +564,7 @@ static err_t comm_run(bench_t *bench, const void *options)
     int n_offered = collective_list(bench->comm, offered);
     TRY(comm_agree(bench->comm, comm_plan_settle(&s.plan, offered, n_offered), "choosing communicators"));
     err_t err;
-    /* Collective. Each host's fastest port, minimum over hosts; 0 with one host, or if one reports none. */
-    machine_port_t ports[MACHINE_MAX_PORTS];
-    comm_t *comm = s.bench->comm;
-    s.line_rate_gbs = s.options->line_rate_gbs;
-    if (!(s.line_rate_gbs > 0) && comm->topo.n_hosts != 1) {
-        int n = machine_ports(ports);
-        for (int i = 0; i < n; i++)
-            if (ports[i].bits_per_sec / 8e9 > s.line_rate_gbs) s.line_rate_gbs = ports[i].bits_per_sec / 8e9;
-        TRY_OUT(err, comm_allreduce(comm, &s.line_rate_gbs, 1, DTYPE_F64, COMM_MIN, "finding the line rate"));
-    }
+    TRY_OUT(err, find_line_rate(&s));
     const comm_plan_t *plan = &s.plan;
     int64_t n_buffers = 0;
     for (int i = 0; i < plan->n_by; i++) n_buffers += comm_lane_buffers(&s, plan->by[i]);

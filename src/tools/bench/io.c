@@ -349,6 +349,41 @@ static int64_t wrong_files(const task_t *task)
     return memcmp(got, io->source, (size_t)a->n_bytes) != 0;
 }
 
+static err_t io_report(const task_t *task, const bench_result_t *result, int64_t n_wrong)
+{
+    bench_t *bench = task->io->bench;
+    const access_t *a = task->access;
+    int n_ranks = a->everybody ? bench->comm->size : 1;
+    double gbs = result->p50 > 0 ? (double)a->n_bytes / result->p50 / 1e9 : 0;
+    const char *cache = !a->reads ? "-" : !task->cold ? "warm" : task->n_left == 0 ? "cold" : "warm?";
+    table_t *table = &task->io->table;
+    table_cell(table, "%s", a->test);
+    table_cell(table, "%s", cache);
+    table_cell(table, "%d", n_ranks);
+    table_cell(table, "%.2f", (double)a->n_bytes / (1 << 20));
+    table_cell(table, "%.3f%-1s", 1e3 * result->p50, bench_mark(result));
+    table_cell(table, "%.3f", gbs);
+    table_cell(table, "%.3f", gbs * n_ranks);
+    table_cell(table, "%lld", (long long)n_wrong);
+    table_log(table);
+    json_t *j = bench_record_begin(bench, "io", a->test);
+    if (j) {
+        json_int(j, "bytes", a->n_bytes);
+        json_string(j, "cache", a->reads ? cache : NULL);
+        json_string(j, "filesystem", task->io->filesystem);
+        bench_key_ranks(bench, NULL, j);
+    }
+    bench_record_metrics(bench);
+    if (j) {
+        json_real(j, "gbs", gbs);
+        json_real(j, "gbs_all", gbs * n_ranks);
+        json_int(j, "active_ranks", n_ranks);
+        if (task->cold) json_int(j, "resident_pages", task->n_left);
+        json_int(j, "wrong", n_wrong);
+    }
+    return bench_record_end(bench, result);
+}
+
 static err_t measure_access(io_t *io, const access_t *access, bool cold)
 {
     static const char what[] = "measuring files";
@@ -362,39 +397,7 @@ static err_t measure_access(io_t *io, const access_t *access, bool cold)
     int64_t n_wrong = err == ERR_OK ? wrong_files(&task) : 0;
     if (err == ERR_OK) err = bench_sum_wrong(io->bench, &n_wrong);
     if (err == ERR_OK) err = comm_allreduce(comm, &task.n_left, 1, DTYPE_I64, COMM_MAX, what);
-    if (err == ERR_OK) {
-        bench_t *bench = task.io->bench;
-        const access_t *a = task.access;
-        int n_ranks = a->everybody ? bench->comm->size : 1;
-        double gbs = result.p50 > 0 ? (double)a->n_bytes / result.p50 / 1e9 : 0;
-        const char *cache = !a->reads ? "-" : !task.cold ? "warm" : task.n_left == 0 ? "cold" : "warm?";
-        table_t *table = &task.io->table;
-        table_cell(table, "%s", a->test);
-        table_cell(table, "%s", cache);
-        table_cell(table, "%d", n_ranks);
-        table_cell(table, "%.2f", (double)a->n_bytes / (1 << 20));
-        table_cell(table, "%.3f%-1s", 1e3 * result.p50, bench_mark(&result));
-        table_cell(table, "%.3f", gbs);
-        table_cell(table, "%.3f", gbs * n_ranks);
-        table_cell(table, "%lld", (long long)n_wrong);
-        table_log(table);
-        json_t *j = bench_record_begin(bench, "io", a->test);
-        if (j) {
-            json_int(j, "bytes", a->n_bytes);
-            json_string(j, "cache", a->reads ? cache : NULL);
-            json_string(j, "filesystem", task.io->filesystem);
-            bench_key_ranks(bench, NULL, j);
-        }
-        bench_record_metrics(bench);
-        if (j) {
-            json_real(j, "gbs", gbs);
-            json_real(j, "gbs_all", gbs * n_ranks);
-            json_int(j, "active_ranks", n_ranks);
-            if (task.cold) json_int(j, "resident_pages", task.n_left);
-            json_int(j, "wrong", n_wrong);
-        }
-        err = bench_record_end(bench, &result);
-    }
+    if (err == ERR_OK) err = io_report(&task, &result, n_wrong);
     bench_result_free(&result);
     return err;
 }

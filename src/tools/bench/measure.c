@@ -345,6 +345,33 @@ static err_t agree_on_rounds(measurement_t *m)
     return ERR_OK;
 }
 
+/* After a much better probe, earlier batches may count as slow. */
+static err_t judge_batches_again(measurement_t *m)
+{
+    const load_t *load = &m->bench->load;
+    double better = load->best_sec < 0.98 * m->best_sec;
+    TRY(max_over_ranks(m->bench, &better, 1));
+    if (better <= 0) return ERR_OK;
+    m->best_sec = load->best_sec;
+    for (int i = 0; i < m->n; i++) {
+        samples_t *s = &m->states[i].samples;
+        for (int k = 0; k < m->n_rounds; k++)
+            if (load_clock_was_slow(load, s->probe_sec[k])) s->loads[k] |= LOAD_CLOCK;
+        TRY(comm_allreduce(m->bench->comm, s->loads, m->n_rounds, DTYPE_I32, COMM_MAX, "gathering samples"));
+    }
+    return ERR_OK;
+}
+
+/* Time used so far, disturbed batches weighted by a third; the same on all ranks. */
+static err_t elapsed_sec(measurement_t *m, double *out)
+{
+    *out = 0;
+    for (int i = 0; i < m->n; i++)
+        for (int k = 0; k < m->n_rounds; k++)
+            *out += m->states[i].samples.batch_sec[k] * (m->states[i].samples.loads[k] ? 1.0 / 3 : 1);
+    return max_over_ranks(m->bench, out, 1);
+}
+
 static err_t measure_rounds(measurement_t *m)
 {
     bool more = true;
@@ -355,26 +382,8 @@ static err_t measure_rounds(measurement_t *m)
         }
         m->n_rounds++;
         double sec;
-        /* After a much better probe, earlier batches may count as slow. */
-        const load_t *load = &m->bench->load;
-        double better = load->best_sec < 0.98 * m->best_sec;
-        TRY(max_over_ranks(m->bench, &better, 1));
-        if (better > 0) {
-            m->best_sec = load->best_sec;
-            for (int i = 0; i < m->n; i++) {
-                samples_t *s = &m->states[i].samples;
-                for (int k = 0; k < m->n_rounds; k++)
-                    if (load_clock_was_slow(load, s->probe_sec[k])) s->loads[k] |= LOAD_CLOCK;
-                TRY(comm_allreduce(m->bench->comm, s->loads, m->n_rounds, DTYPE_I32, COMM_MAX,
-                                   "gathering samples"));
-            }
-        }
-        /* Time used so far, disturbed batches weighted by a third; the same on all ranks. */
-        sec = 0;
-        for (int i = 0; i < m->n; i++)
-            for (int k = 0; k < m->n_rounds; k++)
-                sec += m->states[i].samples.batch_sec[k] * (m->states[i].samples.loads[k] ? 1.0 / 3 : 1);
-        TRY(max_over_ranks(m->bench, &sec, 1));
+        TRY(judge_batches_again(m));
+        TRY(elapsed_sec(m, &sec));
         show_progress(m, sec);
         more = false;
         for (int i = 0; i < m->n; i++) more |= needs_more(m, &m->states[i].samples, sec);
@@ -395,6 +404,20 @@ static err_t prepare_states(measurement_t *m, const bench_work_t *works)
     return ERR_OK;
 }
 
+static err_t find_slowest(bench_t *bench, const work_state_t *s, bench_result_t *out)
+{
+    int64_t *counts;
+    TRY(mem_new_array(bench->comm->size, sizeof *counts, "counts of slow samples", &counts));
+    err_t err =
+        comm_allgather(bench->comm, &s->n_slowest, sizeof *counts, counts, "finding the slowest rank");
+    for (int r = 1; r < bench->comm->size; r++)
+        if (counts[r] > counts[out->slowest_rank]) out->slowest_rank = r;
+    int64_t n = s->samples.n;
+    out->slowest_share = n > 0 ? (double)counts[out->slowest_rank] / (double)n : 0;
+    mem_free(&counts);
+    return err;
+}
+
 static err_t measure_works(measurement_t *m, bench_result_t *results)
 {
     for (int i = 0; i < m->n; i++) {
@@ -412,19 +435,7 @@ static err_t measure_works(measurement_t *m, bench_result_t *results)
         samples->n_batches = m->n_rounds;
         TRY(max_over_ranks(m->bench, samples->probe_sec, m->n_rounds));
         results[i].per_sample = m->states[i].per_sample;
-        bench_t *bench = m->bench;
-        const work_state_t *s = &m->states[i];
-        bench_result_t *out = &results[i];
-        int64_t *counts;
-        TRY(mem_new_array(bench->comm->size, sizeof *counts, "counts of slow samples", &counts));
-        err_t err =
-            comm_allgather(bench->comm, &s->n_slowest, sizeof *counts, counts, "finding the slowest rank");
-        for (int r = 1; r < bench->comm->size; r++)
-            if (counts[r] > counts[out->slowest_rank]) out->slowest_rank = r;
-        int64_t n = s->samples.n;
-        out->slowest_share = n > 0 ? (double)counts[out->slowest_rank] / (double)n : 0;
-        mem_free(&counts);
-        TRY(err);
+        TRY(find_slowest(m->bench, &m->states[i], &results[i]));
         samples_summarise(samples, m->bench->options->precision, m->sorted, &results[i]);
     }
     return ERR_OK;

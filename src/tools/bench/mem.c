@@ -143,6 +143,32 @@ static err_t count_wrong_bytes(const copy_t *c, bool spoil, int64_t *n_wrong)
     return ERR_OK;
 }
 
+static err_t mem_device_report(bench_t *bench, const copy_t *c, const bench_result_t *result, int64_t n_wrong)
+{
+    double n_bytes = (double)c->from.n_bytes * kinds[c->kind].n_moved;
+    double gbs = result->p50 > 0 ? n_bytes / result->p50 / 1e9 : 0;
+    table_cell(c->table, "%s", kinds[c->kind].test);
+    table_cell(c->table, "%.1f", (double)c->from.n_bytes / 1024);
+    table_cell(c->table, "%.2f%-1s", 1e6 * result->p50, bench_mark(result));
+    table_cell(c->table, "%.2f", gbs);
+    table_cell(c->table, "%.2f", gbs * bench->comm->size);
+    table_cell(c->table, "%lld", (long long)n_wrong);
+    table_log(c->table);
+    json_t *j = bench_record_begin(bench, "mem", kinds[c->kind].test);
+    if (j) {
+        json_string(j, "level", "GPU");
+        json_int(j, "bytes", (int64_t)c->from.n_bytes);
+        bench_key_ranks(bench, NULL, j);
+    }
+    bench_record_metrics(bench);
+    if (j) {
+        json_real(j, "gbs", gbs);
+        json_real(j, "gbs_all", gbs * bench->comm->size);
+        json_int(j, "wrong", n_wrong);
+    }
+    return bench_record_end(bench, result);
+}
+
 static err_t mem_device_measure_copy(bench_t *bench, copy_t *c, bool spoil)
 {
     const char *what = kinds[c->kind].what;
@@ -153,30 +179,7 @@ static err_t mem_device_measure_copy(bench_t *bench, copy_t *c, bool spoil)
     err_t err = bench_measure(bench, &work, 1, &result);
     if (err == ERR_OK) err = comm_agree(bench->comm, count_wrong_bytes(c, spoil, &n_wrong), what);
     if (err == ERR_OK) err = bench_sum_wrong(bench, &n_wrong);
-    if (err == ERR_OK) {
-        double n_bytes = (double)c->from.n_bytes * kinds[c->kind].n_moved;
-        double gbs = result.p50 > 0 ? n_bytes / result.p50 / 1e9 : 0;
-        table_cell(c->table, "%s", kinds[c->kind].test);
-        table_cell(c->table, "%.1f", (double)c->from.n_bytes / 1024);
-        table_cell(c->table, "%.2f%-1s", 1e6 * result.p50, bench_mark(&result));
-        table_cell(c->table, "%.2f", gbs);
-        table_cell(c->table, "%.2f", gbs * bench->comm->size);
-        table_cell(c->table, "%lld", (long long)n_wrong);
-        table_log(c->table);
-        json_t *j = bench_record_begin(bench, "mem", kinds[c->kind].test);
-        if (j) {
-            json_string(j, "level", "GPU");
-            json_int(j, "bytes", (int64_t)c->from.n_bytes);
-            bench_key_ranks(bench, NULL, j);
-        }
-        bench_record_metrics(bench);
-        if (j) {
-            json_real(j, "gbs", gbs);
-            json_real(j, "gbs_all", gbs * bench->comm->size);
-            json_int(j, "wrong", n_wrong);
-        }
-        err = bench_record_end(bench, &result);
-    }
+    if (err == ERR_OK) err = mem_device_report(bench, c, &result, n_wrong);
     bench_result_free(&result);
     return err;
 }
@@ -253,6 +256,37 @@ static err_t run_loop(void *context)
     return ERR_OK;
 }
 
+static err_t report_loop(bench_t *bench, const mem_level_t *level, const loop_t *loop,
+                         const bench_result_t *result, int64_t n_wrong)
+{
+    const mem_arrays_t *a = loop->arrays;
+    const char *name = mem_kernel_names[loop->kernel];
+    double n_bytes = (double)(mem_kernel_bytes(loop->kernel, a->n) * a->repeat);
+    double gbs = result->p50 > 0 ? n_bytes / result->p50 / 1e9 : 0;
+    table_cell(loop->table, "%s", level->name);
+    table_cell(loop->table, "%.1f", (double)a->n_block_bytes / 1024);
+    table_cell(loop->table, "%s", name);
+    table_cell(loop->table, "%.2f%-1s", 1e6 * result->p50 / (double)a->repeat, bench_mark(result));
+    table_cell(loop->table, "%.2f", gbs);
+    table_cell(loop->table, "%.2f", gbs * bench->comm->size);
+    table_cell(loop->table, "%lld", (long long)n_wrong);
+    table_log(loop->table);
+    json_t *j = bench_record_begin(bench, "mem", name);
+    if (j) {
+        json_string(j, "level", level->name);
+        json_int(j, "bytes", a->n_block_bytes);
+        bench_key_ranks(bench, dtype_name(DTYPE_F64), j);
+    }
+    bench_record_metrics(bench);
+    if (j) {
+        json_real(j, "gbs", gbs);
+        json_real(j, "gbs_all", gbs * bench->comm->size);
+        json_int(j, "passes_per_iteration", a->repeat);
+        json_int(j, "wrong", n_wrong);
+    }
+    return bench_record_end(bench, result);
+}
+
 static err_t measure_loop(bench_t *bench, const mem_options_t *options, const mem_level_t *level,
                           mem_arrays_t *arrays, mem_kernel_t kernel, table_t *table)
 {
@@ -269,34 +303,7 @@ static err_t measure_loop(bench_t *bench, const mem_options_t *options, const me
         n_wrong = mem_arrays_wrong(arrays, kernel);
         err = bench_sum_wrong(bench, &n_wrong);
     }
-    if (err == ERR_OK) {
-        const mem_arrays_t *a = loop.arrays;
-        const char *name = mem_kernel_names[loop.kernel];
-        double n_bytes = (double)(mem_kernel_bytes(loop.kernel, a->n) * a->repeat);
-        double gbs = result.p50 > 0 ? n_bytes / result.p50 / 1e9 : 0;
-        table_cell(loop.table, "%s", level->name);
-        table_cell(loop.table, "%.1f", (double)a->n_block_bytes / 1024);
-        table_cell(loop.table, "%s", name);
-        table_cell(loop.table, "%.2f%-1s", 1e6 * result.p50 / (double)a->repeat, bench_mark(&result));
-        table_cell(loop.table, "%.2f", gbs);
-        table_cell(loop.table, "%.2f", gbs * bench->comm->size);
-        table_cell(loop.table, "%lld", (long long)n_wrong);
-        table_log(loop.table);
-        json_t *j = bench_record_begin(bench, "mem", name);
-        if (j) {
-            json_string(j, "level", level->name);
-            json_int(j, "bytes", a->n_block_bytes);
-            bench_key_ranks(bench, dtype_name(DTYPE_F64), j);
-        }
-        bench_record_metrics(bench);
-        if (j) {
-            json_real(j, "gbs", gbs);
-            json_real(j, "gbs_all", gbs * bench->comm->size);
-            json_int(j, "passes_per_iteration", a->repeat);
-            json_int(j, "wrong", n_wrong);
-        }
-        err = bench_record_end(bench, &result);
-    }
+    if (err == ERR_OK) err = report_loop(bench, level, &loop, &result, n_wrong);
     bench_result_free(&result);
     return err;
 }
@@ -379,6 +386,37 @@ static err_t inspect_fresh(fresh_t *f, double *n_faults)
     return ERR_OK;
 }
 
+static err_t report_fresh(bench_t *bench, const fresh_t *f, const char *pages, double n_faults,
+                          const bench_result_t *result, table_t *table)
+{
+    double n_pages = (double)(f->n_bytes / f->n_page), us = 1e6 * result->p50 / n_pages;
+    double gbs = result->p50 > 0 ? (double)f->n_bytes / result->p50 / 1e9 : 0;
+    table_cell(table, "%s", pages);
+    table_cell(table, "%.1f", (double)f->n_bytes / 1024);
+    table_cell(table, "%.3f%-1s", us, bench_mark(result));
+    table_cell(table, "%.2f", gbs);
+    table_cell(table, "%.2f", gbs * bench->comm->size);
+    table_cell(table, "%.4f", n_faults / n_pages);
+    table_cell(table, "%lld", (long long)f->n_wrong);
+    table_log(table);
+    json_t *j = bench_record_begin(bench, "mem", "fresh_pages");
+    if (j) {
+        json_string(j, "advice", pages);
+        json_int(j, "bytes", (int64_t)f->n_bytes);
+        bench_key_ranks(bench, NULL, j);
+    }
+    bench_record_metrics(bench);
+    if (j) {
+        json_real(j, "us_per_page", us);
+        json_int(j, "page_bytes", (int64_t)f->n_page);
+        json_real(j, "gbs", gbs);
+        json_real(j, "gbs_all", gbs * bench->comm->size);
+        json_real(j, "faults_per_page", n_faults / n_pages);
+        json_int(j, "wrong", f->n_wrong);
+    }
+    return bench_record_end(bench, result);
+}
+
 /* Measures small and huge pages alternately. Faults are per small page, so huge pages show few. */
 static err_t measure_fresh(bench_t *bench, int64_t n_bytes)
 {
@@ -407,36 +445,7 @@ static err_t measure_fresh(bench_t *bench, int64_t n_bytes)
         double n_faults = 0;
         err = comm_agree(bench->comm, inspect_fresh(&fresh[i], &n_faults), "checking fresh pages");
         if (err == ERR_OK) err = bench_sum_wrong(bench, &fresh[i].n_wrong);
-        if (err == ERR_OK) {
-            const fresh_t *f = &fresh[i];
-            const bench_result_t *result = &results[i];
-            double n_pages = (double)(f->n_bytes / f->n_page), us = 1e6 * result->p50 / n_pages;
-            double gbs = result->p50 > 0 ? (double)f->n_bytes / result->p50 / 1e9 : 0;
-            table_cell(&table, "%s", pages[i]);
-            table_cell(&table, "%.1f", (double)f->n_bytes / 1024);
-            table_cell(&table, "%.3f%-1s", us, bench_mark(result));
-            table_cell(&table, "%.2f", gbs);
-            table_cell(&table, "%.2f", gbs * bench->comm->size);
-            table_cell(&table, "%.4f", n_faults / n_pages);
-            table_cell(&table, "%lld", (long long)f->n_wrong);
-            table_log(&table);
-            json_t *j = bench_record_begin(bench, "mem", "fresh_pages");
-            if (j) {
-                json_string(j, "advice", pages[i]);
-                json_int(j, "bytes", (int64_t)f->n_bytes);
-                bench_key_ranks(bench, NULL, j);
-            }
-            bench_record_metrics(bench);
-            if (j) {
-                json_real(j, "us_per_page", us);
-                json_int(j, "page_bytes", (int64_t)f->n_page);
-                json_real(j, "gbs", gbs);
-                json_real(j, "gbs_all", gbs * bench->comm->size);
-                json_real(j, "faults_per_page", n_faults / n_pages);
-                json_int(j, "wrong", f->n_wrong);
-            }
-            err = bench_record_end(bench, result);
-        }
+        if (err == ERR_OK) err = report_fresh(bench, &fresh[i], pages[i], n_faults, &results[i], &table);
         if (err == ERR_OK && fresh[i].refused && i == 1) bench_print("  (the kernel refused huge pages)");
     }
     for (int i = 0; i < 2; i++) bench_result_free(&results[i]);
