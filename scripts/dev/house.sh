@@ -72,6 +72,12 @@ list_functions() {
         name = head
         sub(/ *\(.*/, "", name)
         sub(/.*[^A-Za-z0-9_]/, "", name)
+        if (name ~ /_CLONES$/) { # static clones of a function, named by the first argument
+            name = head
+            sub(/^[^(]*\(/, "static ", head)
+            sub(/^[^(]*\(/, "", name)
+            sub(/[^A-Za-z0-9_].*/, "", name)
+        }
         names[++n_functions] = name
         linkage[n_functions] = head ~ /(^| )static / ? "static" : "external"
         start = head_line
