@@ -338,8 +338,8 @@ static err_t fill_sample(worker_t *w, slot_t *slot, int64_t i)
     dataset_sample_t sample;
     field_place_t places[FIELDS_MAX];
     const fields_t *fields = &w->loader->fields;
-    for (int k = 0; k < fields->n;
-         k++) { /* ragged rows are apart until pack_fields; offsets[i + 1]: their number */
+    /* Ragged rows are apart until pack_fields; offsets[i + 1]: their number. */
+    for (int k = 0; k < fields->n; k++) {
         const batch_field_t *in = &batch->fields[k];
         char *data = in->data;
         places[k] = (field_place_t){data + (size_t)i * field_sample_bytes(&fields->at[k]),

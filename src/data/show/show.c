@@ -58,9 +58,9 @@ static void survey_ranges(splits_table_t *to, const char *what, const survey_ran
 /* Counts and ranges of each split. read: formats are known. */
 static err_t print_counts(const source_t *source, const survey_t *survey, bool read)
 {
-    static const char *const splits[SPLIT_COUNT] = {"train", "val"}, *const sizes[SURVEY_SIZES] = {
-                                                                         "  small (area < 32²)", "  medium",
-                                                                         "  large (area >= 96²)"};
+    static const char *const splits[SPLIT_COUNT] = {"train", "val"};
+    static const char *const sizes[SURVEY_SIZES] = {"  small (area < 32²)", "  medium",
+                                                    "  large (area >= 96²)"};
     splits_table_t to = {source, {.columns = {{NULL, true}}, .n_columns = 1}};
     for (int s = 0; s < SPLIT_COUNT; s++)
         if (source->n_samples[s] > 0) to.table.columns[to.table.n_columns++].heading = splits[s];
