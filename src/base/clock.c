@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Reads the clocks of this host; comparing the clocks of several hosts is left to cluster/comm/comm.c. Spans are in fixed buffers,
- * one per track, filled without locks; merging the ranks and writing the file is left to train/output/trace_file.c. */
+/* Reads the clocks of this host; comparing the clocks of several hosts is left to cluster/comm/comm.c. Spans are in fixed
+ * buffers, one per track, filled without locks; merging the ranks and writing the file is left to
+ * train/output/trace_file.c. */
 #include "base/clock.h"
 
 #include <stdatomic.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* The thread that keeps the deadlines of a process. It never does what could block: messages and MPI_Abort are left to another
- * thread, which it outlives if need be. This job's other ranks on this host are found by the environment of their processes, and
- * each one's stage by the name of its thread. */
+/* The thread that keeps the deadlines of a process. It never does what could block: messages and MPI_Abort are left to
+ * another thread, which it outlives if need be. This job's other ranks on this host are found by the environment of their
+ * processes, and each one's stage by the name of its thread. What this rank was last doing is in a page of shared memory. */
 #include "base/deadline.h"
 
 #include <ctype.h>
@@ -21,6 +21,7 @@
 #include "base/log.h"
 #include "base/process.h"
 
+/* ---- What this rank was last doing ---- */
 /* The page that outlives a killed rank, until run.sh removes it. */
 static char page_path[128];
 static char *page;
@@ -60,6 +61,7 @@ void last_phase_note(const char *text)
     page[n] = '\0';
 }
 
+/* ---- The other ranks of this host ---- */
 enum { MAX_NAMED = 4, MAX_RANKS = 1024, ENVIRON_BYTES = 1 << 18 };
 
 /* Names of the thread that shows a stage. */
@@ -197,6 +199,7 @@ static void look_at_peers(deadline_stage_t stage, peers_t *out)
                        launcher.name, look.host, launcher.pid);
 }
 
+/* ---- The deadlines ---- */
 static const double default_sec = 300;
 /* run.sh ends a job that does not start by its own deadline, 300 s, without a name. */
 static const double start_share = 0.9, least_start_sec = 20;

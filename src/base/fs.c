@@ -20,6 +20,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 
+/* ---- Paths, folders and small files ---- */
 err_t fs_join(char *out, const char *folder, const char *name)
 {
     size_t n = strlen(folder);
@@ -295,6 +296,7 @@ void fs_hold_standard(void)
         if (fcntl(fd, F_GETFD) < 0 && errno == EBADF && open("/dev/null", O_RDWR) < 0) return;
 }
 
+/* ---- Files under a temporary name ---- */
 err_t fs_temp_fail(const fs_temp_t *t, int reason)
 {
     RAISE(ERR_SYSTEM, "the %s %s cannot be written: %s", t->kind, t->path, strerror(reason));
@@ -348,6 +350,7 @@ void fs_temp_discard(fs_temp_t *t)
     t->temp[0] = '\0';
 }
 
+/* ---- Decompression ---- */
 enum { CHUNK_BYTES = 1 << 16 };
 
 struct gunzip {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The instruction set of this x86-64 CPU, up to the cap set by the environment variable DPTRAIN_MAX_ISA
- * (base, avx2, avx512, avx512_bf16 or amx), and functions compiled for several. The cap applies to oneDNN and to the program's own
- * kernels. Not collective; thread-safe. */
+ * (base, avx2, avx512, avx512_bf16 or amx), which applies to oneDNN and to the program's own kernels; functions compiled
+ * for several; and the flushing of denormals. Not collective; thread-safe. */
 #ifndef BASE_ISA_H
 #define BASE_ISA_H
 

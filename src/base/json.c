@@ -17,6 +17,7 @@
 #include "base/mem.h"
 #include "base/utf8.h"
 
+/* ---- The writer ---- */
 static void json_append(json_t *j, const char *text, size_t n)
 {
     if (j->status != ERR_OK) return;
@@ -174,6 +175,7 @@ void json_record_begin(json_t *j, record_kind_t kind)
     json_string(j, "record", record_names[kind]);
 }
 
+/* ---- The parser ---- */
 /* Events have the signatures of yajl's callbacks, which avoids a second call per event. */
 struct json_parser {
     yajl_handle yajl;
@@ -260,6 +262,7 @@ size_t json_parser_at(const json_parser_t *p)
     return yajl_get_bytes_consumed(p->yajl);
 }
 
+/* ---- Numbers ---- */
 enum { SHOWN = 40 };
 
 /* Copies a number's text, NUL-terminated; false if it is too long. */
@@ -459,6 +462,7 @@ err_t json_text_real(const char *text, size_t n_text, double *out)
     return refuse_text(text, n_text, "a number");
 }
 
+/* ---- Trees ---- */
 /* An open container. */
 typedef struct level {
     json_value_t *value, *last; /* NULL inside a skipped array */

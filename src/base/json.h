@@ -90,9 +90,9 @@ extern const char *const record_names[N_RECORD_KINDS];
 /* Begins a record; the caller adds the other members, and ends the object. */
 void json_record_begin(json_t *j, record_kind_t kind);
 
-/* Events of a parser that is fed text in pieces of any size. Called in document order; none may be NULL. A callback that returns 0 stops the parser. Texts are not
- * NUL-terminated and live until the callback returns: numbers as written, strings and keys with escapes
- * resolved. Strings may contain zeros, surrogates and overlong sequences. */
+/* Events of a parser that is fed text in pieces of any size. Called in document order; none may be NULL. A callback that
+ * returns 0 stops the parser. Texts are not NUL-terminated and live until the callback returns: numbers as written, strings
+ * and keys with escapes resolved. Strings may contain zeros, surrogates and overlong sequences. */
 typedef struct json_events {
     int (*on_null)(void *context);
     int (*on_bool)(void *context, int truth);
@@ -170,8 +170,8 @@ typedef struct json_reader {
 void json_reader_reset(json_reader_t *reader);
 void json_reader_free(json_reader_t *reader);
 
-/* Reads one text into a tree. ERR_DATA with the reason: not JSON, more than one value, truncated, invalid UTF-8, a zero character in a
- * string, or nesting or size beyond the limits above. NaN and Infinity, which JSON lacks but other programs
+/* Reads one text into a tree. ERR_DATA with the reason: not JSON, more than one value, truncated, invalid UTF-8, a zero
+ * character in a string, or nesting or size beyond the limits above. NaN and Infinity, which JSON lacks but other programs
  * write, are read as null. */
 err_t json_read(json_reader_t *reader, const char *text, size_t n_bytes, const json_value_t **out);
 

@@ -21,6 +21,7 @@
 #include "base/process.h"
 #include "base/utf8.h"
 
+/* ---- Printing ---- */
 void print_mask(char *text)
 {
     for (size_t n; *text; text += n) {
@@ -73,6 +74,7 @@ void print_to(FILE *out, const char *format, ...)
     va_end(args);
 }
 
+/* ---- Messages ---- */
 static int log_rank = -1;
 static int log_size = 1;
 static char log_host[64];

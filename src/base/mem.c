@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Blocks are from aligned_alloc with a header for the size, counted by process-wide atomics, and zeroed, which also touches their
- * pages before the first training step. An arena keeps its chunks, which stay at their address, over a reset, so a loop that fills
- * it again allocates nothing. Texts stored once: an open-addressing hash table over XXH3. */
+/* Blocks are from aligned_alloc with a header for the size, counted by process-wide atomics, and zeroed, which also touches
+ * their pages before the first training step. An arena keeps its chunks, which stay at their address, over a reset, so a loop
+ * that fills it again allocates nothing. Texts stored once: an open-addressing hash table over XXH3. */
 #include "base/mem.h"
 
 #ifdef __GLIBC__
@@ -16,6 +16,7 @@
 
 #include "base/hash.h"
 
+/* ---- Blocks ---- */
 /* Precedes every block, padded to MEM_ALIGN. */
 typedef struct header {
     size_t n_bytes;
@@ -164,6 +165,7 @@ enum { GAP = 16 };
 enum { GAP = 0 };
 #endif
 
+/* ---- Arenas ---- */
 enum { CHUNK_BYTES = 64 << 10, ALIGN = 16 };
 
 struct arena_chunk {
@@ -255,6 +257,7 @@ void arena_free(arena_t *arena)
     *arena = (arena_t){0};
 }
 
+/* ---- Texts stored once ---- */
 enum { FIRST_SLOTS = 256 };
 
 /* The slot that holds the text, or the empty slot for it. */

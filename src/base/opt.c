@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Option tables: values by their type; the command line and config files, which are parsed against a table; hints for what is not
- * in it; given options that change nothing. Help is left to opt_help.c, checks across options to the owner of a table. */
+/* Option tables: values by their type; the command line and config files, which are parsed against a table; hints for what
+ * is not in it; given options that change nothing. Help is left to opt_help.c, checks across options to the owner of a
+ * table. */
 #include "base/opt.h"
 
 #include <errno.h>
@@ -15,6 +16,7 @@
 
 enum { MAX_KEYS = 256, MAX_KEY = 64, MAX_GROUPS = 24, MAX_WORD = 64, MAX_TEXT = 128 };
 
+/* ---- Lists of words ---- */
 void opt_join(const char *const *list, const char *separator, char *out, size_t n_bytes)
 {
     size_t used = 0;
@@ -49,6 +51,7 @@ const char *opt_placeholder(const opt_t *opt, char *out, size_t n_bytes)
     return out;
 }
 
+/* ---- Values ---- */
 static void *opt_field(const opt_group_t *group, const opt_t *opt)
 {
     return (char *)group->values + opt->offset;
@@ -230,6 +233,7 @@ void opt_json(const opt_group_t *groups, int n_groups, json_t *j, const char *ke
     json_object_end(j);
 }
 
+/* ---- Hints for what is not in a table ---- */
 static int edit_distance(const char *a, const char *b)
 {
     int row[MAX_WORD + 1];
@@ -280,7 +284,8 @@ const char *opt_nearest(const char *word, const char *const *candidates, int n)
     return nearest;
 }
 
-/* Options of other programs: PyTorch's examples and references, timm, Horovod's examples, Lightning, DeepSpeed; nccl-tests and perf tools. */
+/* Options of other programs: PyTorch's examples and references, timm, Horovod's examples, Lightning, DeepSpeed; nccl-tests
+ * and perf tools. */
 static const struct {
     const char *words; /* joined by |, with dashes for underscores */
     const char *key;   /* the hint is given where this option exists */
@@ -358,6 +363,7 @@ static bool opt_hint(const char *key, const char *const *keys, int n, char *out,
     return false;
 }
 
+/* ---- The command line ---- */
 /* *group and *index are set if the option exists. */
 static bool find_option(const opt_group_t *groups, int n_groups, const char *key, int *group, int *index)
 {
@@ -461,6 +467,7 @@ bool opt_given(const opt_group_t *groups, int n_groups, const char *key)
     return is_known && groups[g].given >> i & 1;
 }
 
+/* ---- Config files ---- */
 /* Whether read_line reads the value back unchanged. */
 static bool reads_back(const char *value)
 {
@@ -548,6 +555,7 @@ err_t opt_config_read(opt_group_t *groups, int n_groups, const char *text, const
     return ERR_OK;
 }
 
+/* ---- Given options that change nothing ---- */
 /* "--optimizer sgd, nesterov or lars" */
 static void format_needs(const opt_when_t *when, char *out, size_t n_bytes)
 {

@@ -21,6 +21,7 @@
 #include "base/fs.h"
 #include "base/sim.h"
 
+/* ---- The launcher ---- */
 /* From the innermost launcher outwards. A launcher's daemons may run as ranks of the next launcher, typically as a Slurm
  * step, and pass on its variables. SLURM_NTASKS proves nothing: batch scripts have it too. */
 static const struct launcher {
@@ -135,6 +136,7 @@ bool launch_owns_process(void)
     return !sim_is_rank();
 }
 
+/* ---- Threads and signals ---- */
 bool thread_is_main(void)
 {
     return gettid() == getpid();
@@ -215,6 +217,7 @@ void process_survive_lost_peers(void)
         sigaction(SIGPIPE, &action, NULL);
 }
 
+/* ---- Run-queue delays ---- */
 enum { CALM_INTERVALS = 10 };
 static const double busy_share = 0.2, calm_share = 0.1;
 
@@ -269,6 +272,7 @@ bool contention_update(contention_t *c)
     return c->competes;
 }
 
+/* ---- Other processes ---- */
 bool process_parse(const char *text, process_t *out)
 {
     long long user, system, started;
@@ -355,6 +359,7 @@ const peer_memory_t *peer_memory(void)
     return &found;
 }
 
+/* ---- Shared libraries ---- */
 static err_t dl_find_symbols(void *library, const char *name, const dl_function_t *functions, int n,
                              const char *hint)
 {

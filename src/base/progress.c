@@ -19,6 +19,7 @@
 #include "base/table.h"
 #include "base/utf8.h"
 
+/* ---- The layout of a line ---- */
 typedef enum wording { WORDING_FULL, WORDING_BRIEF, WORDING_NONE } wording_t;
 
 typedef struct layout {
@@ -106,6 +107,7 @@ void progress_layout(const progress_part_t *parts, int n, double share, int colu
     }
 }
 
+/* ---- The terminal ---- */
 static progress_mode_t progress_mode;
 static bool line_shown;
 static double last_draw_sec;
@@ -241,6 +243,7 @@ void progress_clear_line(void)
     log_end_pause();
 }
 
+/* ---- Signs of life ---- */
 void progress_doing(const char *what)
 {
     log_hold_pause();
@@ -329,6 +332,7 @@ void progress_unwatch(void)
     watch.runs = false;
 }
 
+/* ---- Options ---- */
 /* In the order of progress_mode_t. */
 static const char *const modes[] = {"auto", "bar", "lines", "none", NULL};
 

@@ -35,7 +35,7 @@ static void add_numbers(table_t *table, totals_t t)
 /* Layers with parameters, multiply-adds and activations.
  *
  *   n  samples of the batch whose activations are counted */
-static err_t info_print_layers(const graph_t *g, int64_t n_samples)
+static err_t print_layers(const graph_t *g, int64_t n_samples)
 {
     totals_t all = {0};
     table_t table = {
@@ -87,7 +87,7 @@ static void add_part(table_t *table, const char *name, const char *per, totals_t
 }
 
 /* Parameters and multiply-adds of a detector, by part. */
-static err_t info_print_parts(const graph_t *g)
+static err_t print_parts(const graph_t *g)
 {
     totals_t part[RCNN_PARTS] = {{0}}, all = {0};
     table_t table = {.columns = {{"part", true}, {"of", true}, {"parameters"}, {"GMACs"}}, .n_columns = 4};
@@ -273,8 +273,8 @@ static err_t print_model(const info_options_t *o)
     TRY(build(o, &g));
     print_out("%s on images of %s\n\n", g->model,
               shape_format(shape_3d(o->height, o->width, o->channels)).text);
-    err_t err = info_print_layers(g, o->batch);
-    if (err == ERR_OK && rcnn_is(g)) err = info_print_parts(g);
+    err_t err = print_layers(g, o->batch);
+    if (err == ERR_OK && rcnn_is(g)) err = print_parts(g);
     graph_free(&g);
     return err;
 }

@@ -176,11 +176,11 @@ static err_t cmd_report_compare(const cmd_context_t *context)
 }
 
 /* Recordings to read. */
-typedef struct report_history_files {
+typedef struct history_files {
     const char *const *names; /* files, or folders of *.jsonl files */
     int n;
     const char *only_case, *only_test; /* NULL: all */
-} report_history_files_t;
+} history_files_t;
 
 /* `report history`: change points over many recordings, read one file at a time. */
 static const char history_usage[] =
@@ -227,7 +227,7 @@ static const opt_t history_table[] = {
 
 /* Adds the recordings to the history one by one, and logs what was left out; call history_finish afterwards.
  * `worst` as in report_files_read. ERR_DATA: a folder without recordings. */
-static err_t report_history_read(const report_history_files_t *files, history_t *history, err_t *worst)
+static err_t read_history(const history_files_t *files, history_t *history, err_t *worst)
 {
     arena_t arena = {0};
     err_t err = ERR_OK;
@@ -300,7 +300,7 @@ static err_t finish_filtered(const history_command_t *command, const history_opt
 static err_t run_history(const void *values, const char *const *names, int n)
 {
     const history_command_t *command = values;
-    const report_history_files_t files = {names, n, command->only_case, command->only_test};
+    const history_files_t files = {names, n, command->only_case, command->only_test};
     const history_options_t options = {
         .min_effect = command->min_effect, .alpha = command->alpha, .last = (int)command->last, .seed = 1};
     history_t history = {0};
@@ -315,7 +315,7 @@ static err_t run_history(const void *values, const char *const *names, int n)
             "invalid --fail-on-change '%lld': a change is detected after %d recordings at the new level; "
             "expected %d or more, or 0 for never",
             (long long)command->fail_on_change, STATS_CHANGE_MIN_LENGTH, STATS_CHANGE_MIN_LENGTH);
-    TRY_OUT(err, report_history_read(&files, &history, &worst));
+    TRY_OUT(err, read_history(&files, &history, &worst));
     TRY_OUT(err, finish_filtered(command, &options, &history));
     TRY_OUT(err, report_files_write(command->out, print_history, &printing));
     err = check_slower(&history, command->fail_on_change, command->allow_inconclusive);
@@ -459,9 +459,9 @@ static err_t add_comparison(html_data_t *data, const compare_options_t *options,
 /* An unusable history is logged; the page is still written. */
 static err_t add_history(html_data_t *data, const html_command_t *command, err_t *worst)
 {
-    const report_history_files_t files = {&command->history, 1, command->only_case, command->only_test};
+    const history_files_t files = {&command->history, 1, command->only_case, command->only_test};
     const history_options_t options = {.min_effect = command->min_effect, .alpha = command->alpha, .seed = 1};
-    err_t err = report_history_read(&files, &data->history, worst);
+    err_t err = read_history(&files, &data->history, worst);
     if (err == ERR_OK) err = history_finish(&data->history, &options);
     if (err == ERR_OK) data->input.history = &data->history;
     if (err != ERR_DATA) return err;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The calls of comm.h: each runs a communicator's function under the watchdog; comm_agree and comm_decide spread an error
- * to all ranks; comm_share runs a caller's work on rank 0 for all. Opening a communicator is left to registry.c. */
+ * to all ranks; comm_share runs a caller's work on rank 0 for all; clocks are compared by round trips to rank 0. Opening a
+ * communicator is left to registry.c. */
 #include "cluster/comm/comm.h"
 
 #include <string.h>

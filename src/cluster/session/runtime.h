@@ -22,8 +22,8 @@ extern const int n_runtime_options, n_gpu_options;
 /* Injected slowdown, to prove that a slowdown is detected and attributed to the right phase: the hidden option
  * --burn PHASE:SHARE[@RANK] of train and bench. Work on a GPU is not slowed down. Zeroed: no slowdown. */
 typedef struct slowdown {
-    const char *
-        phase; /* data, forward, backward, allreduce, optimizer; of bench, the name of the case; NULL: none */
+    /* data, forward, backward, allreduce, optimizer; of bench, the name of the case; NULL: none */
+    const char *phase;
     double share; /* relative to the time without it */
     int rank;     /* of @RANK; -1: all */
 } slowdown_t;

@@ -22,6 +22,7 @@
 #include "base/process.h"
 #include "cluster/comm/watchdog.h"
 
+/* ---- Requests to stop ---- */
 static atomic_bool requested, noticed;
 
 static void on_stop(int number)
@@ -67,6 +68,7 @@ bool stop_was_noticed(void)
     return atomic_load(&noticed);
 }
 
+/* ---- Signals that end the process ---- */
 enum { N_SIGNALS = 3, TEXT_MAX = 2 * FS_PATH_MAX, REPEAT_MS = 250 };
 static const int signals[N_SIGNALS] = {SIGINT, SIGTERM, SIGHUP};
 

@@ -10,6 +10,7 @@
 #include "base/mem.h"
 #include "base/rng.h"
 
+/* ---- Building ---- */
 enum { MAX_NODES = 512, MAX_VALUES = GRAPH_MAX_INPUTS + MAX_NODES * OP_MAX_OUTPUTS };
 
 err_t graph_new(const char *model, graph_t **out)
@@ -292,6 +293,7 @@ err_t graph_infer(const graph_t *g, int64_t n, const shape_t *inputs, op_desc_t 
     return ERR_OK;
 }
 
+/* ---- Freezing ---- */
 /* Whether the first n characters of a word name the layer, or the layers that it is one of: "layer1". */
 static bool names_layer(const char *word, size_t n, const char *layer)
 {
@@ -334,6 +336,7 @@ static err_t check_freeze(const graph_t *graph)
     return ERR_OK;
 }
 
+/* ---- What backward has to compute ---- */
 /* The layer whose gradient input i of a layer is; NULL: the input is constant. */
 static graph_needs_t *producer_of(const graph_t *g, graph_needs_t *needs, const graph_node_t *node, int i)
 {
@@ -373,6 +376,7 @@ err_t graph_needs_new(const graph_t *g, graph_needs_t **out)
     return ERR_OK;
 }
 
+/* ---- Finishing ---- */
 enum { FLAT_ALIGN = 16 };
 
 static int64_t padded_count(const graph_param_t *p)

@@ -15,6 +15,7 @@
 #include "compute/graph/exec.h"
 #include "compute/tensor/float16.h"
 
+/* ---- A single operator ---- */
 enum { PERIOD = 4099, N_PIECE = 256 * PERIOD };
 
 int64_t scratch_bytes(const op_desc_t *desc, bool training)
@@ -156,6 +157,7 @@ op_work_t scratch_work(const scratch_t *s, const op_t *op, op_pass_t pass)
     return op_work(op, &args, pass);
 }
 
+/* ---- The algorithms of layers ---- */
 enum { N_WARM_UP = 2, MIN_RUNS = 3, MAX_RUNS = 12 };
 /* Time for the runs of one algorithm. A slower algorithm is timed twice only: the clock is accurate enough
  * then. */
@@ -423,6 +425,7 @@ err_t algorithms_measure(const measure_options_t *options, algorithms_t *table, 
     return err;
 }
 
+/* ---- A training step ---- */
 enum { MIN_STEPS = 6, RING = 256 };
 /* OpenMP's threads take a quarter of calm_sec to adapt to other processes (kernels/cpu/cpu.h). */
 static const double calm_sec = 0.2, busy_sec = 0.4;

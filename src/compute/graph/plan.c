@@ -9,6 +9,7 @@
 
 #include "base/mem.h"
 
+/* ---- Fusion ---- */
 /* The only layer that reads a value; NULL if there is none or more than one. */
 static const graph_node_t *only_reader(const graph_t *g, int value)
 {
@@ -136,6 +137,7 @@ out:
     return err;
 }
 
+/* ---- Placement in the arena ---- */
 static int by_size(const void *pa, const void *pb)
 {
     const memplan_buffer_t *a = *(memplan_buffer_t *const *)pa, *b = *(memplan_buffer_t *const *)pb;
@@ -192,6 +194,7 @@ size_t memplan_floor(const memplan_buffer_t *buffers, int n)
     return floor;
 }
 
+/* ---- The plan ---- */
 enum { WORKSPACE_ALIGN = 256 };
 
 void plan_section(const graph_t *g, int section, int *first, int *end)

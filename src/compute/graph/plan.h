@@ -6,8 +6,8 @@
 
 #include "compute/graph/algorithms.h"
 
-/* Fuses a graph for a backend: returns one that computes the same with fewer nodes. A value is fused away only if a single layer reads
- * it:
+/* Fuses a graph for a backend: returns one that computes the same with fewer nodes. A value is fused away only if a single
+ * layer reads it:
  *
  *   ReLU into the conv2d, linear or batch norm before it
  *   max pooling over adjacent windows into the conv2d before its ReLU

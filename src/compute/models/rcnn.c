@@ -241,9 +241,9 @@ void rcnn_shapes(const graph_t *g, int64_t height, int64_t width, shape_t *shape
 }
 
 /* Convolution algorithms are chosen by a rule: measuring them for every canvas would take minutes, and results would
- * depend on what was measured. The fastest for these layers on AVX-512: of Winograd's algorithms the first, where the map fills its tiles; of the
- * others the second for gradients, most of all for those of weights with a stride. Winograd's gradients are as exact
- * as the others' (results/detection_parity.md). A GPU's own rule is left as it is. */
+ * depend on what was measured. The fastest for these layers on AVX-512: of Winograd's algorithms the first, where the map
+ * fills its tiles; of the others the second for gradients, most of all for those of weights with a stride. Winograd's
+ * gradients are as exact as the others' (results/detection_parity.md). A GPU's own rule is left as it is. */
 static const char winograd[] = "winograd/nhwc", product[] = "gemm";
 enum { LEAST_CELLS = 256 };
 

@@ -10,6 +10,7 @@
 #include "compute/ops/hd_buffer.h"
 #include "compute/tensor/float16.h"
 
+/* ---- Planning ---- */
 /* Float32 copies of bfloat16 tensors are in the workspace, after the kernel's. Each tensor has its own, as kernels may
  * read one while they write another. */
 enum {
@@ -143,6 +144,7 @@ op_args_t op_args(const op_t *op)
     return args;
 }
 
+/* ---- Float32 copies ---- */
 /* On a device its kernels convert, in the order of its stream. */
 static err_t widen(const backend_t *backend, float *to, const uint16_t *from, int64_t n)
 {
@@ -204,6 +206,7 @@ static err_t narrow_backward(const op_t *op, const op_args_t *args)
     return ERR_OK;
 }
 
+/* ---- Running ---- */
 int64_t op_rows(const op_t *op, const op_args_t *args)
 {
     int64_t n = op->desc.x[op_traits(op->desc.kind)->rows_input].dim[0];
@@ -337,6 +340,7 @@ err_t op_backward(const op_t *op, const op_args_t *args)
     return add_gradients(op, args->dparam, own.dparam, d->n_params);
 }
 
+/* ---- The least work of a call ---- */
 static double bytes_of(shape_t shape, dtype_t dtype)
 {
     return (double)shape_count(shape) * (double)dtype_size(dtype);

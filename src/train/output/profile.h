@@ -13,7 +13,7 @@
 #include "train/output/rank_times.h"
 
 /* Whether a run is short of CPU: more ranks or threads than cores, or other processes that take their time. Judged from
- * how long the ranks' main threads were ready to run and had no CPU (base/contention.h). One rank's, of the calling
+ * how long the ranks' main threads were ready to run and had no CPU (base/process.h). One rank's, of the calling
  * thread. */
 typedef struct cpu_watch {
     contention_t contention;
