@@ -25,7 +25,7 @@ windows_t windows_of(const cells_t &cells, bool partial)
             rows, columns};
 }
 
-/* Bias, ReLU and the maximum of a window, as in direct/epilogue.h on the CPU: NaN wins, then the first of
+/* Bias, ReLU and the maximum of a window, as in direct/tile.h on the CPU: NaN wins, then the first of
  * equals. Reads each product once; writes y and, if asked for, the mask. y may be the product if windows have
  * one pixel. */
 template <typename T, typename U>

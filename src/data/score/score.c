@@ -263,7 +263,7 @@ static err_t match_image(scoring_t *s, int64_t *entry, int64_t last_entry, int64
         m->detections[m->n_detections++] = &all[s->detections[*detection]];
     }
     TRY(mem_grow(s->n_outcomes + MATCH_MOST, sizeof *s->outcomes, "outcomes", &s->outcomes));
-    /* The outcomes of the first by score. */
+    /* The outcomes of the first MATCH_MOST by score. */
     outcome_t *out = s->outcomes + s->n_outcomes;
     const int32_t n = m->n_detections < MATCH_MOST ? (int32_t)m->n_detections : MATCH_MOST;
     if (m->n_detections > 1)

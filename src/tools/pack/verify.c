@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Collective driver of `dptrain data verify`: divides shards and samples over the ranks and gathers the findings
- * on rank 0. data/shard/verify.c checks one shard, scan.c images. */
+ * on rank 0. data/shard/reader.c checks one shard, scan.c images. */
 #include <stdio.h>
 #include <string.h>
 
