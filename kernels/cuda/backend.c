@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The cuda backend's table: what it says of the machine, the order in which device, libraries and buffers are opened and
- * closed; and the same backend without a device, which counts. */
+/* The cuda backend's table: what it says of the machine, the order in which device, libraries and buffers are opened
+ * and closed; and the same backend without a device, which counts. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -81,9 +81,13 @@ static void close_backend(void)
     cuda_device_close();
 }
 
+/* cuda_memory from open on, with the hash: a kernel, above that. */
+static backend_memory_t memory;
+
 static err_t open_backend(const backend_options_t *options)
 {
     if (cuda_device()) return ERR_OK; /* opened again with another number of CPU threads */
+    memory = cuda_memory, memory.hash = cuda_hash;
     err_t err = cuda_device_open(options);
     if (err == ERR_OK) err = lt_open();
     if (err == ERR_OK) err = cuda_reduce_open();
@@ -175,7 +179,7 @@ const backend_t backend_cuda = {
     .usable = cuda_usable,
     .open = open_backend,
     .close = close_backend,
-    .memory = &cuda_memory,
+    .memory = &memory,
     .graph = &cuda_graph,
     .device = cuda_device,
     .kernel = {OP_LIST_ALL(ROW)},

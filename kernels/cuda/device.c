@@ -317,7 +317,6 @@ const backend_memory_t cuda_memory = {
     .prefetch = memory_prefetch,
     .prefetched = memory_prefetched,
     .prefetch_sync = memory_prefetch_sync,
-    .hash = cuda_hash,
     .sync = memory_sync,
 };
 
