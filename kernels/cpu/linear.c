@@ -22,15 +22,12 @@ typedef struct linear_buffers {
     void *y, *dx, *dweight, *dbias;
 } linear_buffers_t;
 
-typedef struct linear_bf16 linear_bf16_t;
-extern const char *const linear_bf16_name;
+static const char *const linear_bf16_name = "onednn/bf16";
 
-const char *const linear_bf16_name = "onednn/bf16";
-
-struct linear_bf16 {
+typedef struct linear_bf16 {
     op_pass_t pass;
     onednn_chain_t *chain;
-};
+} linear_bf16_t;
 
 /* oneDNN's description of the operator: matrices whose layouts, but for the bias, the primitive chooses. */
 typedef struct linear_shape {

@@ -110,6 +110,8 @@ typedef struct onednn_operand {
     bool is_output;
 } onednn_operand_t;
 
+/* A primitive on buffers in our layouts and types: inputs that differ are reordered into the workspace before it, outputs
+ * from there after it. */
 typedef struct onednn_chain onednn_chain_t;
 
 /* n: at most ONEDNN_MAX_OPERANDS. The caller keeps desc. On an error *out is unchanged. */

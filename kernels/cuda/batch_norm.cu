@@ -453,6 +453,8 @@ template <typename T> cudaError_t apply_as(const norm_t *n, cudaStream_t stream)
 }
 } // namespace
 
+/* The sums of each group: of x and x², or of dy and dy · (x − mean). For one group that is not shared, also what
+ * sum_groups does for the others: moments and running values, or correction, dgamma and dbeta. */
 static cudaError_t batch_norm_sum(const norm_t *n, cudaStream_t stream)
 {
     cudaError_t status = n->narrow ? sum_as<uint16_t>(n, stream) : sum_as<float>(n, stream);
@@ -462,13 +464,15 @@ static cudaError_t batch_norm_sum(const norm_t *n, cudaStream_t stream)
     return launch(n->dy ? fold_parts<true> : fold_parts<false>, grid, BLOCK, stream, *n);
 }
 
+/* Computes y, or dx and dshortcut. */
 static cudaError_t batch_norm_apply(const norm_t *n, cudaStream_t stream)
 {
     return n->narrow ? apply_as<uint16_t>(n, stream) : apply_as<float>(n, stream);
 }
 
 /* Sums are in double over fixed parts of a group's rows, and the parts are added in a fixed order: the bits
- * depend only on the shape. Σx² in double, of bfloat16 by exact or nearly exact rounds in float32 (add_rows), resolves any variance that x can have, so one pass over x is enough.
+ * depend only on the shape. Σx² in double, of bfloat16 by exact or nearly exact rounds in float32 (add_rows),
+ * resolves any variance that x can have, so one pass over x is enough.
  *
  * Saved: mean [c] and 1/std [c] of each group, unless frozen; then, with a fused addition and ReLU, the mask.
  * op->plan: host buffer for shared sums. */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Launching kernels, and what they share. */
+/* Launching kernels, and what they share. Kernels work on device memory; launchers return the error of the launch and
+ * do not wait. void * tensors are float32, or, if `narrow`, all of them are bfloat16. */
 #ifndef KERNELS_CUDA_LAUNCH_CUH
 #define KERNELS_CUDA_LAUNCH_CUH
 

@@ -12,7 +12,7 @@ typedef struct pool {
     bool narrow;
     bool max;        /* else average */
     bool wide_index; /* saved is int32_t, else uint8_t */
-    void *saved;     /* max only, see pool2d.c; may be NULL in forward */
+    void *saved;     /* max only; may be NULL in forward */
 } pool_t;
 
 /* A thread computes W neighbouring channels of one pixel: of y in forward, of dx in backward, where it
@@ -59,8 +59,8 @@ __device__ inline float cells_inside(window v)
     return (float)(v.h1 - v.h0) * (float)(v.w1 - v.w0);
 }
 
-/* T: stored type; I: type of the saved index; saved may be NULL. `not (v ≤ top)` also lets the first NaN in; nothing beats a
- * NaN. */
+/* T: stored type; I: type of the saved index; saved may be NULL. `not (v ≤ top)` also lets the first NaN in; nothing
+ * beats a NaN. */
 template <typename T, int W, typename I>
 __global__ void max_forward(pool_t p, cells_t cells, const T *__restrict__ x, T *__restrict__ y)
 {

@@ -93,7 +93,7 @@ __global__ void tally(const float *losses, const int32_t *predictions, const int
     totals[1] += static_cast<float>(right);
 }
 
-/* 8 bytes a thread and turn. The rest of the bytes are the last word. */
+/* Adds terms of word_hash (base/hash.h) to *sum: 8 bytes a thread and turn. The rest of the bytes are the last word. */
 __global__ void hash_words(const uint64_t *words, int64_t n, int rest, unsigned long long *sum)
 {
     uint64_t mine = 0;
@@ -112,9 +112,9 @@ __global__ void hash_words(const uint64_t *words, int64_t n, int rest, unsigned 
 static double *partial; /* on the device: MAX_PARTIALS, followed by MAX_SUMS sums */
 
 /* 4 bytes per element of each array. The number of blocks, and with it the order, depends only on the spans. */
-static cudaError_t reduce_norms(const optim_norms_t *norms, double *partial, double *sums,
-                                cudaStream_t stream)
+static cudaError_t reduce_norms(const optim_norms_t *norms, cudaStream_t stream)
 {
+    double *const sums = partial + MAX_PARTIALS;
     const int n_arrays = norms->trust > 0 ? 2 : 1, n_sums = n_arrays * norms->n_spans;
     unsigned n_parts = grid_for((norms->n_longest + 15) / 16).x, most = MAX_PARTIALS / n_sums;
     if (most > 1024) most = 1024;
@@ -152,7 +152,7 @@ err_t cuda_norms(const optim_norms_t *args)
         RAISE(ERR_SYSTEM,
               "gradient norms on a GPU: the model has %d groups of parameters, at most %d are supported",
               args->n_spans, most);
-    E_CUDA(reduce_norms(args, partial, partial + MAX_PARTIALS, cuda_stream()), "gradient norms");
+    E_CUDA(reduce_norms(args, cuda_stream()), "gradient norms");
     return ERR_OK;
 }
 

@@ -39,7 +39,7 @@ static err_t cuda_sigmoid_bce_at_forward(const op_t *op, const op_args_t *args)
 
 static err_t cuda_sigmoid_bce_at_backward(const op_t *op, const op_args_t *args)
 {
-    if (!floats(args->dx[0])) return ERR_OK;
+    if (!args->dx[0].data) return ERR_OK;
     selected_t s = selected_of(op, args, &sigmoid_bce_at_formula);
     TRY(selected_clear(&s, floats(args->dx[0])));
     E_CUDA(sigmoid_bce_at_backward(&s, loss_scale_of(args), args->loss.weight, floats(args->dx[0]),

@@ -42,7 +42,7 @@ static err_t cuda_smooth_l1_forward(const op_t *op, const op_args_t *args)
 
 static err_t cuda_smooth_l1_backward(const op_t *op, const op_args_t *args)
 {
-    if (!floats(args->dx[0])) return ERR_OK;
+    if (!args->dx[0].data) return ERR_OK;
     selected_t s = selected_of(op, args, &smooth_l1_formula);
     TRY(selected_clear(&s, floats(args->dx[0])));
     E_CUDA(smooth_l1_backward(&s, (float)op->desc.attr.smooth_l1.beta, loss_scale_of(args), args->loss.weight,

@@ -128,6 +128,7 @@ cudaError_t forward_of(const upsample_t *u, const void *fine_, const void *coars
     return forward_all<1>(u, fine, coarse, y, stream);
 }
 
+/* dcoarse: the sums of dy over 2×2 pixels, or, if `adds`, these added to it. dfine: NULL, or a copy of dy. */
 template <typename T>
 cudaError_t backward_of(const upsample_t *u, const void *dy_, void *dfine_, void *dcoarse_, bool adds,
                         cudaStream_t stream)

@@ -171,6 +171,15 @@ static void conv_amx_shape(const conv_problem_t *problem, amx_plan_t *p)
     p->in_cell = p->c * (int64_t)dtype_size(p->in_dtype), p->out_value = (int64_t)dtype_size(p->out_dtype);
 }
 
+/* Backward weights. dweight[k][tap][c] = Σ over outputs of dy[output][k] · x[input of the tap][c]: a matrix product as
+ * deep as there are outputs, with dyᵀ on the left.
+ *
+ * dy and x are laid out on one grid, counted through rows and images, so that a tap reads x at a fixed
+ * distance. dy is 0 between rows and between images; the padding of x goes there, and what is right of one
+ * row is left of the next. x is laid out once for each position of its pixels between two strides and, since
+ * right tiles hold pairs of rows, once more from the second pixel on for taps at an odd distance. A few
+ * images are taken at a time, so that both operands stay in the cache. */
+
 /* Tuned on caches of 48 KB (L1) and 2 MB (L2). */
 enum {
     WEIGHTS_CHUNK_BYTES = 1 << 20, /* of both operands */

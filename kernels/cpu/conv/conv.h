@@ -21,9 +21,9 @@ typedef struct conv_problem {
  *   OP_BACKWARD_WEIGHTS  reads x, dy; writes dweight, dbias
  *
  * With add_dx and so on it adds to the gradient: only to implementations that can. Without a bias, bias and dbias are
- * NULL. relu: forward applies a ReLU; only to implementations that can. If desc has an epilogue, y and dy are after it, all tensors are
- * float32, and mask says which pixel of a window, in row-major order, gave y, or DIRECT_OFF (direct.h).
- * Otherwise mask is NULL. */
+ * NULL. relu: forward applies a ReLU; only to implementations that can. If desc has an epilogue, y and dy are after
+ * it, all tensors are float32, and mask says which pixel of a window, in row-major order, gave y, or DIRECT_OFF
+ * (direct.h). Otherwise mask is NULL. */
 typedef struct conv_buffers {
     const void *x, *weight, *bias, *dy;
     void *y, *dx, *dweight, *dbias;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* "implicit": products on the CUDA cores that read their operands in place, so that windows are never written out: tiles
- * are read from x, weight and dy according to the geometry and multiplied from shared memory, with the epilogue in
- * registers. For few channels and small layers; any stride, group count and dilation. Always fp32: for tf32 this is
- * the exact version, for bf16 operands are rounded when they are read.
+/* "implicit": products on the CUDA cores that read their operands in place, so that windows are never written out:
+ * tiles are read from x, weight and dy according to the geometry and multiplied from shared memory, with the epilogue
+ * in registers. For few channels and small layers; any stride, group count and dilation. Always fp32: for tf32 this
+ * is the exact version, for bf16 operands are rounded when they are read.
  *
  * Pixels are counted by windows: all pixels of the window (1 × 1 without pooling) that gives one y are
  * consecutive, so that a thread has everything it needs for the maximum. */
@@ -446,9 +446,8 @@ template <int BM, int BN, int TM> cudaError_t launch_forward(const view_t &v, cu
     if (v.cells.divisor == 2) return launch(forward<BM, BN, TM, 2>, grid, block, stream, v);
     return launch(forward<BM, BN, TM, 1>, grid, block, stream, v);
 }
-} // namespace
 
-static cudaError_t implicit_forward(const implicit_args_t *args, implicit_tile_t tile, cudaStream_t stream)
+cudaError_t implicit_forward(const implicit_args_t *args, implicit_tile_t tile, cudaStream_t stream)
 {
     view_t v = view_of(*args);
     count_tensors("implicit_forward", v, conv_elements_read(&v.a.shape));
@@ -457,17 +456,13 @@ static cudaError_t implicit_forward(const implicit_args_t *args, implicit_tile_t
     return launch_forward<128, 64, 8>(v, stream);
 }
 
-namespace
-{
 template <int BM, int BN, int TM> cudaError_t launch_data(const view_t &v, cudaStream_t stream)
 {
     dim3 grid = tiles(v.n_inputs, BM, v.c_group, BN, v.a.shape.groups);
     return launch(backward_data<BM, BN, TM>, grid, dim3(BM / TM * BN / 4), stream, v);
 }
-} // namespace
 
-static cudaError_t implicit_backward_data(const implicit_args_t *args, implicit_tile_t tile,
-                                          cudaStream_t stream)
+cudaError_t implicit_backward_data(const implicit_args_t *args, implicit_tile_t tile, cudaStream_t stream)
 {
     view_t v = view_of(*args);
     count_tensors("implicit_backward_data", v,
@@ -477,8 +472,6 @@ static cudaError_t implicit_backward_data(const implicit_args_t *args, implicit_
     return launch_data<128, 64, 8>(v, stream);
 }
 
-namespace
-{
 template <int BM, int BN, int TM> cudaError_t launch_weights(const view_t &v, cudaStream_t stream)
 {
     int64_t n_tiles = (v.n_pixels + DEPTH - 1) / DEPTH,
@@ -487,10 +480,8 @@ template <int BM, int BN, int TM> cudaError_t launch_weights(const view_t &v, cu
                       static_cast<int64_t>(v.a.shape.groups) * v.a.n_parts);
     return launch(backward_weights<BM, BN, TM>, grid, dim3(BM / TM * BN / 4), stream, v, each);
 }
-} // namespace
 
-static cudaError_t implicit_backward_weights(const implicit_args_t *args, implicit_tile_t tile,
-                                             cudaStream_t stream)
+cudaError_t implicit_backward_weights(const implicit_args_t *args, implicit_tile_t tile, cudaStream_t stream)
 {
     view_t v = view_of(*args);
     count_tensors("implicit_backward_weights", v, conv_elements_read(&v.a.shape));
@@ -504,6 +495,7 @@ static cudaError_t implicit_backward_weights(const implicit_args_t *args, implic
     sums.first = args->dweight, sums.rest = args->dbias;
     return epilogue_sums(&sums, stream);
 }
+} // namespace
 
 /* Workspace: parts of the weight gradient; or the products, if the pooling windows of the epilogue do not fit
  * a thread. */

@@ -33,6 +33,8 @@ typedef struct mma_class {
     int64_t y;                      /* first pixel, in values */
 } mma_class_t;
 enum { MMA_CLASSES = 16 };
+/* Tensors and weights are 16-byte aligned, c and n_columns multiples of 8; a padded image and a weight have at most
+ * 2^30 values, images and results together as many pixels. */
 typedef struct mma_args {
     int64_t n;
     mma_image_t image; /* x; for the gradient of x, dy */
