@@ -37,10 +37,10 @@ typedef struct pack_result {
     int64_t n_bytes;                  /* size of the shard files */
 } pack_result_t;
 
-/* With options->decode, first decodes every image and warns of each unusable one. Rank r writes shards r, r + size, … of the plan. Shards of the same plan from an interrupted run are
- * verified and kept. Finally rank 0 writes index.h5, then manifest.json. The files are bit-identical on any
- * number of ranks and appear under their names only when complete. An interrupting signal leaves no temporary
- * file.
+/* With options->decode, first decodes every image and warns of each unusable one. Rank r writes shards r, r + size, …
+ * of the plan. Shards of the same plan from an interrupted run are verified and kept. Finally rank 0 writes index.h5,
+ * then manifest.json. The files are bit-identical on any number of ranks and appear under their names only when
+ * complete. An interrupting signal leaves no temporary file.
  *
  *   source   each rank's own, opened on the same data
  *   options  options->out must be shared by all hosts

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* The parts of packing and verifying: work in slices, findings, the scan of all images, resizing, the file that an interrupt
- * removes. Private to src/tools/pack. */
+/* The parts of packing and verifying: work in slices, findings, the scan of all images, resizing, the file that an
+ * interrupt removes. Private to src/tools/pack. */
 #ifndef TOOLS_PACK_PARTS_H
 #define TOOLS_PACK_PARTS_H
 
 #include "data/shard/reader.h"
 #include "tools/pack/pack.h"
 
-/* Long work on all ranks in time slices. Between slices the ranks agree on errors and sum up progress, so that no rank waits
- * for another longer than a slice. */
+/* Long work on all ranks in time slices. Between slices the ranks agree on errors and sum up progress, so that no rank
+ * waits for another longer than a slice. */
 typedef struct pack_work {
     const char *label; /* "packing" */
     int64_t n_total;   /* bytes of all ranks */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* `dptrain data pack`: each rank writes its own shards, and rank 0 gathers the index. The plan divides the source's samples into
- * shards by size, and hashes everything that determines their content. The target folder is checked and cleaned before anything is
- * written: the source itself, foreign files and the shards of another run are refused. data/shard defines the file format. */
+/* `dptrain data pack`: each rank writes its own shards, and rank 0 gathers the index. The plan divides the source's
+ * samples into shards by size, and hashes everything that determines their content. The target folder is checked and
+ * cleaned before anything is written: the source itself, foreign files and the shards of another run are refused.
+ * data/shard defines the file format. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -229,9 +230,9 @@ static err_t prepare_folder(const source_t *source, const pack_options_t *option
     return check_ours(manifest, "{\"format\":\"dptrain shards\"");
 }
 
-/* Prepares the target folder: creates it, removes leftover temporary files and, with `force`, the shards of another plan than
- * that with this hash. One rank calls it, before any rank writes. ERR_USAGE: the folder is the source's, or holds foreign files
- * or (without `force`) another plan's shards. ERR_SYSTEM: it is not writable. */
+/* Prepares the target folder: creates it, removes leftover temporary files and, with `force`, the shards of another
+ * plan than that with this hash. One rank calls it, before any rank writes. ERR_USAGE: the folder is the source's, or
+ * holds foreign files or (without `force`) another plan's shards. ERR_SYSTEM: it is not writable. */
 static err_t prepare(const source_t *source, const pack_options_t *options, uint64_t plan)
 {
     const char *out = options->out;
@@ -258,9 +259,9 @@ static err_t prepare(const source_t *source, const pack_options_t *options, uint
 }
 
 /* ---- The file that an interrupt removes ---- */
-/* The file, and the thread that makes it. The handler makes only async-signal-safe calls. It runs on that
- * thread, which would otherwise begin the next file between the removal and the end of the process; packing multiplies no
- * matrices (base/process.h). */
+/* The file, and the thread that makes it. The handler makes only async-signal-safe calls. It runs on that thread, which
+ * would otherwise begin the next file between the removal and the end of the process; packing multiplies no matrices
+ * (base/process.h). */
 static char victim[FS_PATH_MAX];
 static atomic_bool armed;
 static pthread_t maker;
@@ -299,43 +300,6 @@ void interrupt_removes(const char *path)
         sigaddset(&mine, signals[i]);
     }
     pthread_sigmask(SIG_UNBLOCK, &mine, NULL);
-}
-
-/* ---- A source on all ranks ---- */
-typedef struct opening {
-    const char *path;
-    const list_rules_t *rules;
-    source_t *source;
-} opening_t;
-
-static err_t opening_find(void *context, comm_alive_t alive, void *alive_context)
-{
-    opening_t *o = context;
-    return source_open_watched(o->path, o->rules, &(open_watch_t){alive, alive_context}, &o->source);
-}
-
-static err_t opening_save(void *context, void **bytes, int64_t *n_bytes)
-{
-    const opening_t *o = context;
-    return source_save(o->source, bytes, n_bytes);
-}
-
-static err_t opening_restore(void *context, void **bytes, int64_t n_bytes)
-{
-    opening_t *o = context;
-    return source_restore(bytes, n_bytes, &o->source);
-}
-
-err_t pack_open(comm_t *comm, const char *path, const list_rules_t *rules, const char *what, source_t **out)
-{
-    opening_t opening = {.path = path, .rules = rules};
-    const comm_finding_t finding = {what, &opening, opening_find, opening_save, opening_restore};
-    err_t err = comm_share(comm, &finding);
-    if (err == ERR_OK)
-        *out = opening.source;
-    else
-        source_close(&opening.source);
-    return err;
 }
 
 /* ---- A source without its unusable images ---- */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* What packing and verifying do on all ranks: work in time slices, findings, and the scan, whose threads read and decode samples
- * block by block. They live as long as a block: between blocks, the ranks agree on errors. */
+/* What packing and verifying do on all ranks: opening a source, work in time slices, findings, and the scan, whose
+ * threads read and decode samples block by block. They live as long as a block: between blocks, the ranks agree on
+ * errors. */
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -18,6 +19,42 @@
 #include "cluster/hosts/machine.h"
 #include "data/image/image.h"
 #include "tools/pack/parts.h"
+
+typedef struct opening {
+    const char *path;
+    const list_rules_t *rules;
+    source_t *source;
+} opening_t;
+
+static err_t opening_find(void *context, comm_alive_t alive, void *alive_context)
+{
+    opening_t *o = context;
+    return source_open_watched(o->path, o->rules, &(open_watch_t){alive, alive_context}, &o->source);
+}
+
+static err_t opening_save(void *context, void **bytes, int64_t *n_bytes)
+{
+    const opening_t *o = context;
+    return source_save(o->source, bytes, n_bytes);
+}
+
+static err_t opening_restore(void *context, void **bytes, int64_t n_bytes)
+{
+    opening_t *o = context;
+    return source_restore(bytes, n_bytes, &o->source);
+}
+
+err_t pack_open(comm_t *comm, const char *path, const list_rules_t *rules, const char *what, source_t **out)
+{
+    opening_t opening = {.path = path, .rules = rules};
+    const comm_finding_t finding = {what, &opening, opening_find, opening_save, opening_restore};
+    err_t err = comm_share(comm, &finding);
+    if (err == ERR_OK)
+        *out = opening.source;
+    else
+        source_close(&opening.source);
+    return err;
+}
 
 static const double slice_sec = 0.2;
 
