@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Horizontal bar charts, stacked bars that split a total into parts, and a forest plot: ratios with their confidence intervals
- * around 1, drawn row by row for a table. */
+/* Horizontal bar charts, stacked bars that split a total into parts, and a forest plot: ratios with their confidence
+ * intervals around 1, drawn row by row for a table. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* SVG primitives and the style sheet that all charts share: shapes, text with estimated widths, legends, colours for light and dark;
- * axes: round ticks on linear and logarithmic scales, and the mapping from values to coordinates. */
+/* SVG primitives and the style sheet that all charts share: shapes, text with estimated widths, legends, colours for
+ * light and dark; axes: round ticks on linear and logarithmic scales, and the mapping from values to coordinates. */
 #include "report/chart/svg.h"
 
 #include <math.h>

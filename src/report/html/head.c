@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The sections without charts: the first, runs and machine; supervised jobs (faults, restarts and goodput); results of other
- * commands; the last, measurements that no chart shows. */
+/* The sections without charts: the first, runs and machine; supervised jobs (faults, restarts and goodput); results
+ * of other commands; the last, measurements that no chart shows. */
 #include <math.h>
 #include <string.h>
 

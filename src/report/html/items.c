@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* The measurements of both sides: figures over the starts of a metric, arranged in matrices of rows × series, for the charts and
- * tables of the sections. If the page has a comparison, times and rates are those of its table, so that a bar and a verdict
- * never contradict each other. */
+/* The measurements of both sides: figures over the starts of a metric, arranged in matrices of rows × series, for the
+ * charts and tables of the sections. If the page has a comparison, times and rates are those of its table, so that a
+ * bar and a verdict never contradict each other. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

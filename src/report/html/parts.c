@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* HTML elements shared by the sections: headings, figures, notes, tables, folded details, labels with units; and the style sheet of
- * the page, with system fonts. Few figures get wide charts: a chart is then drawn twice, and the style sheet shows the one
- * that fits the screen. */
+/* HTML elements shared by the sections: headings, figures, notes, tables, folded details, labels with units; and the
+ * style sheet of the page, with system fonts. Few figures get wide charts: a chart is then drawn twice, and the style
+ * sheet shows the one that fits the screen. */
 #include "report/html/parts.h"
 
 #include <math.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The sections on what report/regress computes: verdicts, a row per metric with change and interval, shown as a card on a phone; the
- * history, a small chart per metric over many recordings, with its change points. */
+/* The sections on what report/regress computes: verdicts, a row per metric with change and interval, shown as a card
+ * on a phone; the history, a small chart per metric over many recordings, with its change points. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -96,8 +96,8 @@ err_t compare_print(const comparison_t *comparison, const compare_options_t *opt
 /* One object (docs/records.md). */
 err_t compare_print_json(const comparison_t *comparison, const compare_options_t *options, FILE *out);
 
-/* An interval of ratios as text, for tables and pages. An end beyond tenfold only says that the data does not limit the ratio on
- * that side, so its value is not shown. */
+/* An interval of ratios as text, for tables and pages. An end beyond tenfold only says that the data does not limit
+ * the ratio on that side, so its value is not shown. */
 #define INTERVAL_MAX_RATIO 10.0
 
 /* An end: "+3.1 %", "beyond ×10", "beyond ÷10"; NAN: "-". */

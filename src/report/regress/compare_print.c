@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Prints a comparison: as one JSON object (docs/records.md), or recordings, table, sources of changes, inconclusive metrics,
- * notes, and last the summary, so that a terminal shows it. */
+/* Prints a comparison: as one JSON object (docs/records.md), or recordings, table, sources of changes, inconclusive
+ * metrics, notes, and last the summary, so that a terminal shows it. */
 #include <math.h>
 #include <string.h>
 

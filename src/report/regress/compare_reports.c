@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Runs a comparison: which starts of a metric to compare, the difference of their samples and of its parts, false discovery rates
- * over all metrics, verdicts with their reasons, intervals as texts. report/stats has the test. */
+/* Runs a comparison: which starts of a metric to compare, the difference of their samples and of its parts, false
+ * discovery rates over all metrics, verdicts with their reasons, intervals as texts. report/stats has the test. */
 #include <math.h>
 #include <string.h>
 
@@ -308,7 +308,6 @@ static err_t compare_samples(compare_work_t *work, const compare_starts_t *start
     *out = unknown;
     if (starts->n[0] == 0 || starts->n[1] == 0) return ERR_OK;
     if (!are_times(starts, part)) {
-        *out = unknown;
         TRY(plain_median(starts, 0, part, &out->base));
         return plain_median(starts, 1, part, &out->now);
     }

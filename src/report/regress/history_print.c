@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Prints a history: as one JSON object, as CSV with a row per value, or the changes with the revisions on both sides, a summary
- * of each group, and sparklines of its metrics. */
+/* Prints a history: as one JSON object, as CSV with a row per value, or the changes with the revisions on both sides,
+ * a summary of each group, and sparklines of its metrics. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

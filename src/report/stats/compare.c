@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Ratio of two recordings with confidence interval, bootstrap and rank p-values, for independent or interleaved starts. A side is
- * prepared for the bootstrap: logarithms, block length from the correlation of neighbours, resampled medians. report/regress
- * derives verdicts. */
+/* Ratio of two recordings with confidence interval, bootstrap and rank p-values, for independent or interleaved
+ * starts. A side is prepared for the bootstrap: logarithms, block length from the correlation of neighbours,
+ * resampled medians. report/regress derives verdicts. */
 #include "report/stats/compare.h"
 
 #include <math.h>

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Normal, Student's t and beta distributions from erfc and a continued fraction, without a statistics library; Mann-Whitney and
- * Wilcoxon signed-rank tests, exact for few values without ties and normal otherwise; the Benjamini-Hochberg correction. */
+/* Normal, Student's t and beta distributions from erfc and a continued fraction, without a statistics library;
+ * Mann-Whitney and Wilcoxon signed-rank tests, exact for few values without ties and normal otherwise; the
+ * Benjamini-Hochberg correction. */
 #include "report/stats/significance.h"
 
 #include <math.h>
