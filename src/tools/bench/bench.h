@@ -137,8 +137,8 @@ void bench_result_free(bench_result_t *result);
  * memory is too small for its ranks. */
 err_t bench_check_memory(bench_t *bench, int64_t n_bytes, const char *what);
 
-/* Collective. Raises the error of an interrupted benchmark on all ranks, and sets bench->interrupted; bench_check_stop does
- * so if a signal has arrived at any. Call it between parts that may take seconds. */
+/* Collective. Raises the error of an interrupted benchmark on all ranks, and sets bench->interrupted;
+ * bench_check_stop does so if a signal has arrived at any. Call it between parts that may take seconds. */
 err_t bench_raise_interrupted(bench_t *bench);
 err_t bench_check_stop(bench_t *bench);
 

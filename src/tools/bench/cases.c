@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What the cases share: the memory check, the end by a signal, output lines; a single operator run through the backend, rated by
- * the yardstick; rates as text and in records. */
+/* What the cases share: the memory check, the end by a signal, output lines; a single operator run through the
+ * backend, rated by the yardstick; rates as text and in records. */
 #include "tools/bench/cases.h"
 
 #include <math.h>

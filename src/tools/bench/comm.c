@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* `dptrain bench comm`: its options, and the run over what the communicator offers. Prints in nccl-tests' form: where every rank runs;
- * a collective over all sizes, out of place and in place; the matrix of all pairs of ranks. */
+/* `dptrain bench comm`: its options, and the run over what the communicator offers. Prints in nccl-tests' form: where
+ * every rank runs; a collective over all sizes, out of place and in place; the matrix of all pairs of ranks. */
 #include "tools/bench/comm.h"
 
 #include <math.h>

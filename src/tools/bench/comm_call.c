@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A collective call of `bench comm`: its buffers, in the memory that the communicator asks for, the call, its verification
- * (comm_check.c), bandwidths and the record. */
+/* A collective call of `bench comm`: its buffers, in the memory that the communicator asks for, the call, its
+ * verification (comm_check.c), bandwidths and the record. */
 #include <stdio.h>
 #include <string.h>
 

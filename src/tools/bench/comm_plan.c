@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The plan of `bench comm`: lists of tests, types, operations and sizes in nccl-tests' terms, and its bandwidth formulas. Pure
- * functions. */
+/* The plan of `bench comm`: lists of tests, types, operations and sizes in nccl-tests' terms, and its bandwidth
+ * formulas. Pure functions. */
 #include <stdio.h>
 #include <string.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* `dptrain bench gemm`: y = x·wᵀ as in a fully connected layer, through the backend that training uses, verified exactly
- * by Freivalds' method. Shows and records the points after the last measurement, because a point that beats the yardstick
- * raises it. */
+/* `dptrain bench gemm`: y = x·wᵀ as in a fully connected layer, through the backend that training uses, verified
+ * exactly by Freivalds' method. Shows and records the points after the last measurement, because a point that beats
+ * the yardstick raises it. */
 #include <math.h>
 #include <stdbool.h>
 #include <stdio.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* `dptrain bench io`: IDX files and checkpoints through the functions that training uses, and plain files as the baseline;
- * eviction from the page cache is verified by mincore. A rank that fails stays in the measuring loop, because others wait
- * there: it keeps its error and skips further iterations. Ranks agree on errors at the end, so that the folder is always
- * removed. */
+/* `dptrain bench io`: IDX files and checkpoints through the functions that training uses, and plain files as the
+ * baseline; eviction from the page cache is verified by mincore. A rank that fails stays in the measuring loop,
+ * because others wait there: it keeps its error and skips further iterations. Ranks agree on errors at the end, so
+ * that the folder is always removed. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>

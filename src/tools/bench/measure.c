@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The measuring protocol: warm-up, batches of samples on all ranks, which samples count, and the decision to stop. Load is
- * detected in foreign_load.c. */
+/* The measuring protocol: warm-up, batches of samples on all ranks, which samples count, and the decision to stop.
+ * Load is detected in foreign_load.c. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>

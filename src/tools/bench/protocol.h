@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The parts of the measuring protocol: samples, other load on the machine, turns with another job, the records of a run.
- * Private to src/tools/bench. */
+/* The parts of the measuring protocol: samples, other load on the machine, turns with another job, the records of a
+ * run. Private to src/tools/bench. */
 #ifndef TOOLS_BENCH_PROTOCOL_H
 #define TOOLS_BENCH_PROTOCOL_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* `dptrain bench`: the options common to all cases, warnings of options that change nothing, and the run of the selected
- * cases from header to end record, which turns wrong results into the exit code. measure.c has the protocol. */
+/* `dptrain bench`: the options common to all cases, warnings of options that change nothing, and the run of the
+ * selected cases from header to end record, which turns wrong results into the exit code. measure.c has the protocol. */
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
