@@ -5,7 +5,6 @@
  * every row and pixel has one owner, so no sum depends on thread scheduling. */
 #include <string.h>
 
-#include "base/mem.h"
 #include "kernels/cpu/conv/conv.h"
 #include "kernels/cpu/loop.h"
 #include "kernels/cpu/matrix.h"

@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/log.h"
 #include "base/mem.h"
 #include "tools/bench/cases.h"
 #include "tools/bench/comm.h"

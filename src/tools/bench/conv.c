@@ -6,8 +6,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/figure.h"
-#include "base/mem.h"
 #include "base/rng.h"
 #include "compute/graph/layers.h"
 #include "tools/bench/cases.h"

@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/figure.h"
 #include "base/mem.h"
 #include "base/rng.h"
 #include "compute/models/model.h"

@@ -4,9 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/log.h"
 #include "base/mem.h"
-#include "base/progress.h"
 #include "cluster/comm/comm.h"
 #include "data/image/image.h"
 #include "data/shard/reader.h"
