@@ -6,7 +6,6 @@
  * entry's weight · scale · weight, 0 elsewhere; dy is not read. */
 #include <math.h>
 
-#include "compute/ops/infer.h"
 #include "compute/ops/selected.h"
 
 static double sigmoid_bce_at_loss(const op_attr_t *attr, double x, double t)

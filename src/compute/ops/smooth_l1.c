@@ -2,7 +2,6 @@
 /* smooth_l1: its shape rule and its formula. */
 #include <math.h>
 
-#include "compute/ops/infer.h"
 #include "compute/ops/selected.h"
 
 static double smooth_l1_loss(const op_attr_t *attr, double x, double t)

@@ -11,7 +11,6 @@
 #include <time.h>
 
 #include "base/clock.h"
-#include "base/log.h"
 #include "base/mem.h"
 #include "base/process.h"
 #include "store/checkpoint/store.h"
