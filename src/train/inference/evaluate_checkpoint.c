@@ -60,21 +60,18 @@ static err_t choose_files(eval_run_t *run, const char *where)
     return ERR_OK;
 }
 
-static bool same_name(const char *const *names, const char *const *others, int k)
-{
-    char number[16];
-    snprintf(number, sizeof number, "%d", k);
-    return strcmp(names ? names[k] : number, others ? others[k] : number) == 0;
-}
-
 /* Rank 0, which alone has the model's names. IDX files have as many classes as their labels show; a few images may show
  * only the first of the model's. */
 static bool shows_first_classes(const dataset_t *dataset, const trained_model_t *model)
 {
     const dataset_info_t *info = &dataset->info;
+    const char *const *names = info->class_names, *const *others = model->class_names;
     bool same = !dataset->ops->read && info->n_classes < model->about.n_classes;
-    for (int k = 0; same && k < info->n_classes; k++)
-        same = same_name(info->class_names, model->class_names, k);
+    for (int k = 0; same && k < info->n_classes; k++) {
+        char number[16];
+        snprintf(number, sizeof number, "%d", k);
+        same = strcmp(names ? names[k] : number, others ? others[k] : number) == 0;
+    }
     return same;
 }
 
@@ -269,20 +266,6 @@ static err_t write_result(const eval_run_t *run, const evaluation_t *eval, const
     return err;
 }
 
-static err_t draw_picture(const eval_run_t *run, const char *const *names, const char *path)
-{
-    page_t *page = NULL;
-    char shown[TASK_PICTURE_TEXT_MAX];
-    const evaluator_t *e = &run->evaluator;
-    TRY(e->task->draw(&e->evaluation, names, run->model->about.path, &page, shown));
-    disk_wait_begin("writing", path);
-    err_t err = page_write_png(page, path);
-    disk_wait_end();
-    page_free(&page);
-    if (err == ERR_OK) log_info("\nimage    %s, %s", path, shown);
-    return err;
-}
-
 /* Rank 0 prints and writes. */
 static err_t show_result(const eval_run_t *run, const evaluation_t *eval)
 {
@@ -297,7 +280,16 @@ static err_t show_result(const eval_run_t *run, const evaluation_t *eval)
         err = write_result(run, eval, o->json);
         disk_wait_end();
     }
-    return err == ERR_OK && o->png ? draw_picture(run, names, o->png) : err;
+    if (err != ERR_OK || !o->png) return err;
+    page_t *page = NULL;
+    char shown[TASK_PICTURE_TEXT_MAX];
+    TRY(run->evaluator.task->draw(&run->evaluator.evaluation, names, run->model->about.path, &page, shown));
+    disk_wait_begin("writing", o->png);
+    err = page_write_png(page, o->png);
+    disk_wait_end();
+    page_free(&page);
+    if (err == ERR_OK) log_info("\nimage    %s, %s", o->png, shown);
+    return err;
 }
 
 err_t evaluate_checkpoint(runtime_t *runtime, const char *where, trained_model_t *model,

@@ -77,9 +77,15 @@ static err_t restore_data(void *context, void **bytes, int64_t n_bytes)
     return source_restore(bytes, n_bytes, &((detector_run_t *)context)->source);
 }
 
-/* A checkpoint has been read; weights are. */
-static err_t fit_model(detector_run_t *run, const char *where)
+static err_t open_detector_data(detector_run_t *run, const char *where)
 {
+    const comm_finding_t finding = {"opening data", run, find_data, save_data, restore_data};
+    TRY(comm_agree(run->comm, bad_open(run->options->max_bad, &run->bad), "opening data"));
+    TRY(comm_share(run->comm, &finding));
+    TRY(comm_broadcast(run->comm, &run->canvases, sizeof run->canvases, 0, "opening data"));
+    TRY(comm_agree(run->comm, class_map_new(run->source->categories, run->source->n_categories, &run->map),
+                   "opening data"));
+    /* A checkpoint has been read; weights are. */
     const bool root = run->comm->rank == 0, weights = trained_is_weights(where);
     err_t err = ERR_OK;
     if (root && weights) {
@@ -92,41 +98,9 @@ static err_t fit_model(detector_run_t *run, const char *where)
                                         run->source->path);
     }
     TRY(comm_agree(run->comm, err, "reading the weights"));
-    return weights ? trained_share(run->comm, run->backend, run->model) : ERR_OK;
-}
-
-static err_t open_detector_data(detector_run_t *run, const char *where)
-{
-    const comm_finding_t finding = {"opening data", run, find_data, save_data, restore_data};
-    TRY(comm_agree(run->comm, bad_open(run->options->max_bad, &run->bad), "opening data"));
-    TRY(comm_share(run->comm, &finding));
-    TRY(comm_broadcast(run->comm, &run->canvases, sizeof run->canvases, 0, "opening data"));
-    TRY(comm_agree(run->comm, class_map_new(run->source->categories, run->source->n_categories, &run->map),
-                   "opening data"));
-    TRY(fit_model(run, where));
+    if (weights) TRY(trained_share(run->comm, run->backend, run->model));
     return comm_agree(run->comm, detector_choose_masks(run->model->graph, run->options->score, &run->masks),
                       "reading the weights");
-}
-
-static err_t open_detection_evaluator(detector_run_t *run)
-{
-    const detection_evaluator_options_t options = {.comm = run->comm,
-                                                   .graph = run->model->graph,
-                                                   .backend = run->backend,
-                                                   .params = run->model->params.device,
-                                                   .states = run->model->states.device,
-                                                   .exec = run->plan.exec,
-                                                   .norm = run->model->about.norm,
-                                                   .source = run->source,
-                                                   .split = run->options->split,
-                                                   .canvases = &run->canvases,
-                                                   .map = &run->map,
-                                                   .detections = run->options->detector.detections,
-                                                   .masks = run->masks,
-                                                   .advice = "; use --score bbox",
-                                                   .bad = &run->bad};
-    TRY(detection_evaluator_open(&options, &run->evaluator));
-    return run->plan.exec ? exec_ready(run->plan.exec) : ERR_OK;
 }
 
 static const double overlap = 0.5;
@@ -165,20 +139,6 @@ static int32_t find_truth(const truth_image_t *image, const detection_t *d, cons
     return found < 0 && in_crowd ? -2 : found;
 }
 
-static void count_image(const truth_image_t *image, const detection_t *detections, double threshold,
-                        bool *taken, worst_image_t *w)
-{
-    memset(taken, 0, (size_t)image->n_annotations * sizeof *taken);
-    for (int64_t i = w->first; i < w->first + w->n; i++) {
-        if (detections[i].score < threshold) continue;
-        const int32_t truth = find_truth(image, &detections[i], taken);
-        if (truth >= 0) taken[truth] = true;
-        w->found += truth >= 0;
-        w->wrong += truth == -1;
-    }
-    for (int32_t i = 0; i < image->n_annotations; i++) w->missed += !image->annotations[i].crowd && !taken[i];
-}
-
 err_t worst_images(const truths_t *truths, const results_t *results, double threshold, worst_image_t *out)
 {
     bool *taken = NULL;
@@ -188,11 +148,21 @@ err_t worst_images(const truths_t *truths, const results_t *results, double thre
         if (truths->images[i].n_annotations > most) most = truths->images[i].n_annotations;
     TRY(mem_new_array(most, sizeof *taken, "objects that are found", &taken));
     for (int64_t i = 0; i < truths->n_images; i++) {
+        const truth_image_t *image = &truths->images[i];
         worst_image_t *w = &out[i];
         *w = (worst_image_t){.image = (int32_t)i, .first = at};
         while (at < results->n && results->detections[at].image == i) at++;
         w->n = at - w->first;
-        count_image(&truths->images[i], results->detections, threshold, taken, w);
+        memset(taken, 0, (size_t)image->n_annotations * sizeof *taken);
+        for (int64_t k = w->first; k < at; k++) {
+            if (results->detections[k].score < threshold) continue;
+            const int32_t truth = find_truth(image, &results->detections[k], taken);
+            if (truth >= 0) taken[truth] = true;
+            w->found += truth >= 0;
+            w->wrong += truth == -1;
+        }
+        for (int32_t k = 0; k < image->n_annotations; k++)
+            w->missed += !image->annotations[k].crowd && !taken[k];
     }
     qsort(out, (size_t)truths->n_images, sizeof *out, by_rightness);
     mem_free(&taken);
@@ -351,15 +321,6 @@ static err_t show_results(const detector_run_t *run)
     return ERR_OK;
 }
 
-static err_t show_scores(const detector_run_t *run)
-{
-    const detection_outcome_t outcome = detection_evaluator_outcome(run->evaluator);
-    log_info("%s", "");
-    score_print(outcome.scores, outcome.n_scores, run->options->per_category ? outcome.truths : NULL);
-    if (run->options->json) TRY(write_numbers(run, &outcome));
-    return run->options->png ? draw_worst(run, &outcome) : ERR_OK;
-}
-
 err_t evaluate_detector(runtime_t *runtime, const char *where, trained_model_t *model,
                         const evaluate_detector_options_t *options)
 {
@@ -371,12 +332,36 @@ err_t evaluate_detector(runtime_t *runtime, const char *where, trained_model_t *
     TRY_OUT(err, open_detector_data(&run, where));
     if (!options->threads_given) TRY_OUT(err, trained_set_threads(&model->about, runtime));
     TRY_OUT(err, detector_plan_make(runtime, model, &run.canvases, &run.plan));
-    TRY_OUT(err, comm_agree(run.comm, open_detection_evaluator(&run), "planning the model"));
+    const detection_evaluator_options_t evaluator = {.comm = run.comm,
+                                                     .graph = model->graph,
+                                                     .backend = run.backend,
+                                                     .params = model->params.device,
+                                                     .states = model->states.device,
+                                                     .exec = run.plan.exec,
+                                                     .norm = model->about.norm,
+                                                     .source = run.source,
+                                                     .split = options->split,
+                                                     .canvases = &run.canvases,
+                                                     .map = &run.map,
+                                                     .detections = options->detector.detections,
+                                                     .masks = run.masks,
+                                                     .advice = "; use --score bbox",
+                                                     .bad = &run.bad};
+    err = detection_evaluator_open(&evaluator, &run.evaluator);
+    if (err == ERR_OK && run.plan.exec) err = exec_ready(run.plan.exec);
+    TRY_OUT(err, comm_agree(run.comm, err, "planning the model"));
     if (shows) show_header(&run);
     TRY_OUT(err, detection_evaluator_detect(run.evaluator));
     TRY_OUT(err, comm_agree(run.comm, shows ? show_results(&run) : ERR_OK, "writing detections"));
     TRY_OUT(err, detection_evaluator_score(run.evaluator, &numbers));
-    err = comm_agree(run.comm, shows ? show_scores(&run) : ERR_OK, "showing the result");
+    if (shows) {
+        const detection_outcome_t outcome = detection_evaluator_outcome(run.evaluator);
+        log_info("%s", "");
+        score_print(outcome.scores, outcome.n_scores, options->per_category ? outcome.truths : NULL);
+        if (options->json) err = write_numbers(&run, &outcome);
+        if (err == ERR_OK && options->png) err = draw_worst(&run, &outcome);
+    }
+    err = comm_agree(run.comm, err, "showing the result");
 out:
     detection_evaluator_close(&run.evaluator);
     detector_plan_free(&run.plan);

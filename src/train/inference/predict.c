@@ -177,14 +177,6 @@ typedef struct predict_run {
     image_decoder_t *decoder;
 } predict_run_t;
 
-/* Models of images in memory are recognised by their input, which transforms of folders cannot produce. */
-static bool trained_on_files(const trained_about_t *about)
-{
-    const int64_t *d = about->sample.dim;
-    int64_t size = about->transform.input_size ? about->transform.input_size : TRANSFORM_INPUT_SIZE;
-    return d[3] == 3 && d[1] == size && d[2] == size;
-}
-
 static err_t read_model(predict_run_t *run, const char *where)
 {
     const predict_options_t *o = run->options;
@@ -222,18 +214,13 @@ static err_t open_files(predict_run_t *run)
                          .task = about->task,
                          .norm = about->norm};
     snprintf(run->as.source, sizeof run->as.source, "the images");
-    bool resized = trained_on_files(about);
+    /* Models of images in memory are recognised by their input, which transforms of folders cannot produce. */
+    int64_t size = settings.input_size ? settings.input_size : TRANSFORM_INPUT_SIZE;
+    bool resized = d[3] == 3 && d[1] == size && d[2] == size;
     bool annotated = samples_of(about->task)->annotated;
     if (resized) TRY(transform_resolve(&settings, annotated, about->path));
     image_files_options_t options = {run->list, &run->as, resized ? &settings : NULL};
     return image_files_open(&options, &run->files);
-}
-
-static err_t write_json(predict_run_t *run, const char *error)
-{
-    if (!run->files_out.stream) return ERR_OK;
-    prediction_json(&run->prediction, error, &run->files_out.json);
-    return prediction_files_line(&run->files_out);
 }
 
 static err_t write_picture(predict_run_t *run, int64_t index)
@@ -272,7 +259,9 @@ static err_t take_batch(void *context, const int64_t *index, const float *logits
         if (!error && image_files_black(run->files, index[i])) log_warn(IMAGE_FILES_BLACK, p->image);
         if (!error) prediction_print(p);
         if (error) run->n_bad++, log_warn("%s", error);
-        TRY(write_json(run, error));
+        if (!run->files_out.stream) continue;
+        prediction_json(p, error, &run->files_out.json);
+        TRY(prediction_files_line(&run->files_out));
     }
     return ERR_OK;
 }

@@ -471,26 +471,6 @@ err_t detector_choose_masks(const graph_t *graph, const char *score, bool *masks
     return ERR_OK;
 }
 
-/* The checkpoint's table, completed by the rule. A run without one had the backend's defaults. */
-static err_t complete(const algorithm_choice_t *choice, const algorithm_request_t *request, algorithms_t *out)
-{
-    if (choice->table.n == 0) return ERR_OK;
-    TRY(rcnn_algorithms(request->graph, request->runtime->backend, request->sizes, request->n_sizes, out));
-    return algorithms_read(out, choice->text, "the checkpoint's algorithms", true);
-}
-
-static err_t new_exec(const runtime_t *runtime, const trained_model_t *model, detector_plan_t *plan)
-{
-    const exec_options_t options = {.graph = model->graph,
-                                    .backend = runtime->backend,
-                                    .params = model->params.device,
-                                    .states = model->states.device,
-                                    .algorithms = &plan->algorithms};
-    TRY(hd_buffer_push_all(&model->params));
-    TRY(hd_buffer_push_all(&model->states));
-    return model->about.weights ? ERR_OK : exec_new(&options, &plan->exec);
-}
-
 err_t detector_plan_make(const runtime_t *runtime, const trained_model_t *model, const canvases_t *canvases,
                          detector_plan_t *out)
 {
@@ -508,10 +488,24 @@ err_t detector_plan_make(const runtime_t *runtime, const trained_model_t *model,
             request.sizes[request.n_sizes] =
                 (batch_size_t){1, false, shapes + request.n_sizes * GRAPH_MAX_INPUTS};
         TRY_OUT(err, algorithm_choice_make(&request, &choice));
-        err = complete(&choice, &request, &out->algorithms);
+        /* The checkpoint's table, completed by the rule. A run without one had the backend's defaults. */
+        if (choice.table.n > 0) {
+            err = rcnn_algorithms(model->graph, runtime->backend, request.sizes, request.n_sizes,
+                                  &out->algorithms);
+            if (err == ERR_OK)
+                err = algorithms_read(&out->algorithms, choice.text, "the checkpoint's algorithms", true);
+        }
         TRY_OUT(err, comm_agree(runtime->comm, err, "choosing algorithms"));
     }
-    err = comm_agree(runtime->comm, new_exec(runtime, model, out), "planning the model");
+    const exec_options_t options = {.graph = model->graph,
+                                    .backend = runtime->backend,
+                                    .params = model->params.device,
+                                    .states = model->states.device,
+                                    .algorithms = &out->algorithms};
+    err = hd_buffer_push_all(&model->params);
+    if (err == ERR_OK) err = hd_buffer_push_all(&model->states);
+    if (err == ERR_OK && !model->about.weights) err = exec_new(&options, &out->exec);
+    err = comm_agree(runtime->comm, err, "planning the model");
 out:
     algorithm_choice_free(&choice);
     mem_free(&shapes);
