@@ -95,20 +95,6 @@ static err_t append(gather_t *g, const void *from, size_t n)
     return ERR_OK;
 }
 
-static err_t append_object(gather_t *g, const detector_object_t *object, int32_t category)
-{
-    item_t item = {.score = object->score, .category = category};
-    const int64_t at = g->n_bytes;
-    memcpy(item.box, object->box, sizeof item.box);
-    TRY(append(g, &item, sizeof item));
-    if (!g->masks) return ERR_OK;
-    TRY(mem_grow(g->n_bytes + RLE_TEXT_PER_RUN * (int64_t)object->mask.n + 1, 1, "detections", &g->bytes));
-    item.n_text = (int32_t)rle_format(&object->mask, g->bytes + g->n_bytes);
-    g->n_bytes += item.n_text;
-    memcpy(g->bytes + at, &item, sizeof item);
-    return ERR_OK;
-}
-
 /* Adds an image of this rank. Detections of outputs that are no category are left out. */
 static err_t gather_add(gather_t *g, int64_t index, int64_t id, const detector_result_t *result)
 {
@@ -116,8 +102,18 @@ static err_t gather_add(gather_t *g, int64_t index, int64_t id, const detector_r
     for (int64_t i = 0; i < result->n; i++) head.n += g->map->category[result->objects[i].class] >= 0;
     TRY(append(g, &head, sizeof head));
     for (int64_t i = 0; i < result->n; i++) {
-        const int32_t category = g->map->category[result->objects[i].class];
-        if (category >= 0) TRY(append_object(g, &result->objects[i], category));
+        const detector_object_t *object = &result->objects[i];
+        item_t item = {.score = object->score, .category = g->map->category[object->class]};
+        const int64_t at = g->n_bytes;
+        if (item.category < 0) continue;
+        memcpy(item.box, object->box, sizeof item.box);
+        TRY(append(g, &item, sizeof item));
+        if (!g->masks) continue;
+        TRY(mem_grow(g->n_bytes + RLE_TEXT_PER_RUN * (int64_t)object->mask.n + 1, 1, "detections",
+                     &g->bytes));
+        item.n_text = (int32_t)rle_format(&object->mask, g->bytes + g->n_bytes);
+        g->n_bytes += item.n_text;
+        memcpy(g->bytes + at, &item, sizeof item);
     }
     return ERR_OK;
 }
