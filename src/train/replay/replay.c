@@ -136,12 +136,18 @@ static bool is_now(const judge_t *j, const run_event_t *event)
     return event->step == rerun_position(j->rerun) && event->start == start_now(j);
 }
 
-static err_t give_orders(judge_t *j, judge_orders_t *orders)
+/* The gradients of the ranks, and what follows. */
+static err_t judge_gradients(judge_t *j, judge_orders_t *orders)
 {
+    const json_value_t *step = run_record_step(j->record, start_now(j), rerun_position(j->rerun) - 1);
+    const json_value_t *hashes = json_get(step, "gradients");
+    *orders = (judge_orders_t){.averages = false};
+    if (hashes && hashes->kind == JSON_ARRAY) TRY(compare_gradients(j, hashes));
+    if (j->differs) return ERR_OK;
     const char *followed = rerun_followed(j->rerun);
     char path[FS_PATH_MAX];
-    *orders = (judge_orders_t){.averages = rerun_position(j->rerun) == j->plan->to &&
-                                           replay_has_checkpoint(j->folder, j->plan->to, path)};
+    orders->averages =
+        rerun_position(j->rerun) == j->plan->to && replay_has_checkpoint(j->folder, j->plan->to, path);
     for (int i = 0; i < j->record->n_events; i++) {
         const run_event_t *e = &j->record->events[i];
         const json_value_t *value;
@@ -154,16 +160,6 @@ static err_t give_orders(judge_t *j, judge_orders_t *orders)
         orders->follows |= json_get_real(value, name, &orders->value);
     }
     return ERR_OK;
-}
-
-/* The gradients of the ranks, and what follows. */
-static err_t judge_gradients(judge_t *j, judge_orders_t *orders)
-{
-    const json_value_t *step = run_record_step(j->record, start_now(j), rerun_position(j->rerun) - 1);
-    const json_value_t *hashes = json_get(step, "gradients");
-    *orders = (judge_orders_t){.averages = false};
-    if (hashes && hashes->kind == JSON_ARRAY) TRY(compare_gradients(j, hashes));
-    return j->differs ? ERR_OK : give_orders(j, orders);
 }
 
 /* ---- Weights and optimizer state ---- */
@@ -232,8 +228,19 @@ static err_t compare_check(judge_t *j, const run_event_t *event)
     return ERR_OK;
 }
 
-static err_t compare_checkpoint(judge_t *j, const char *path)
+/* Then, with the orders carried out: weights, optimizer state, running statistics. */
+static err_t judge_state(judge_t *j)
 {
+    const int64_t step = rerun_position(j->rerun);
+    char path[FS_PATH_MAX];
+    bool saved = step == j->plan->to;
+    for (int i = 0; i < j->record->n_events && !j->differs; i++) {
+        const run_event_t *e = &j->record->events[i];
+        if (!is_now(j, e)) continue;
+        if (e->kind == RUN_CHECK) TRY(compare_check(j, e));
+        saved |= e->kind == RUN_CHECKPOINT;
+    }
+    if (!saved || j->differs || !replay_has_checkpoint(j->folder, step, path)) return ERR_OK;
     message_t arrays;
     int n_differ, n_all;
     TRY(rerun_compare(j->rerun, path, &arrays, &n_differ, &n_all));
@@ -247,24 +254,8 @@ static err_t compare_checkpoint(judge_t *j, const char *path)
         &j->verdict,
         "%s has other bits in %d of %d arrays (%s), although the gradients were equal up to step %lld: they "
         "changed in the memory of %s, which wrote it, or in a sum or an update on all ranks; %s",
-        path, n_differ, n_all, arrays.text, (long long)rerun_position(j->rerun), writer.text, doubt);
+        path, n_differ, n_all, arrays.text, (long long)step, writer.text, doubt);
     return ERR_OK;
-}
-
-/* Then, with the orders carried out: weights, optimizer state, running statistics. */
-static err_t judge_state(judge_t *j)
-{
-    const int64_t step = rerun_position(j->rerun);
-    char path[FS_PATH_MAX];
-    bool saved = step == j->plan->to;
-    for (int i = 0; i < j->record->n_events && !j->differs; i++) {
-        const run_event_t *e = &j->record->events[i];
-        if (!is_now(j, e)) continue;
-        if (e->kind == RUN_CHECK) TRY(compare_check(j, e));
-        saved |= e->kind == RUN_CHECKPOINT;
-    }
-    return saved && !j->differs && replay_has_checkpoint(j->folder, step, path) ? compare_checkpoint(j, path)
-                                                                                : ERR_OK;
 }
 
 /* Before the first step: the checkpoint against the ranks' comparison of replicas just before it was written. */
@@ -322,55 +313,6 @@ static err_t make_plan(replay_t *r)
     return comm_broadcast(comm, r->run_options, r->plan.n_options, 0, what);
 }
 
-static err_t check_ranks(const replay_t *r)
-{
-    const long long v = r->plan.n_shards;
-    if (v % r->runtime.comm->size == 0) return ERR_OK;
-    RAISE(ERR_USAGE,
-          "the run was made with --reproducible %lld: replay on a number of ranks that divides %lld, not %d",
-          v, v, r->runtime.comm->size);
-}
-
-/* Collective. On the run's device, if it is the same here. */
-static err_t open_device(replay_t *r)
-{
-    runtime_t *runtime = &r->runtime;
-    runtime_options_t options = r->options->runtime;
-    options.device = r->plan.device;
-    options.threads = r->plan.n_threads;
-    TRY(runtime_open_backend(&options, runtime));
-    err_t err = ERR_OK;
-    if (strcmp(runtime->device, r->plan.backend) != 0)
-        err = err_raise(
-            ERR_USAGE, __FILE__, __LINE__,
-            "the run computed with %s, this machine does with %s, which gives other bits: replay where the "
-            "instruction set and the libraries are the run's (DPTRAIN_MAX_ISA lowers the instruction set)",
-            r->plan.backend, runtime->device);
-    return comm_agree(runtime->comm, err, "comparing instruction sets");
-}
-
-/* Collective. */
-static err_t open_steps(replay_t *r)
-{
-    const replay_plan_t *p = &r->plan;
-    const rerun_options_t options = {.saved = r->run_options,
-                                     .checkpoint = p->checkpoint[0] ? p->checkpoint : NULL,
-                                     .data = r->options->data ? r->options->data
-                                             : p->data[0]     ? p->data
-                                                              : NULL,
-                                     .data_xxh3 = p->data_xxh3,
-                                     .n_steps = p->to,
-                                     .n_threads = (int)p->n_threads,
-                                     .micro_batch = p->micro_batch};
-    log_info("replaying steps %lld to %lld of %s, from %s, on %d rank%s (--reproducible %lld)",
-             (long long)p->from + 1, (long long)p->to, r->options->folder,
-             p->checkpoint[0] ? p->checkpoint : "the start of the run", r->runtime.comm->size,
-             r->runtime.comm->size > 1 ? "s" : "", (long long)p->n_shards);
-    TRY(rerun_open(&options, &r->runtime, &r->rerun));
-    r->judge = (judge_t){.record = &r->record, .plan = p, .rerun = r->rerun, .folder = r->options->folder};
-    return ERR_OK;
-}
-
 /* Collective. */
 static err_t share_verdict(replay_t *r, err_t err)
 {
@@ -394,19 +336,54 @@ static err_t replay_step(replay_t *r)
     return ERR_OK;
 }
 
+/* Collective. */
 static err_t replay_all(replay_t *r)
 {
+    runtime_t *runtime = &r->runtime;
+    const replay_plan_t *p = &r->plan;
     const judge_t *j = &r->judge;
     TRY(make_plan(r));
-    TRY(comm_agree(r->runtime.comm, check_ranks(r), "comparing ranks"));
-    TRY(open_device(r));
-    TRY(open_steps(r));
-    TRY(share_verdict(r, r->runtime.comm->rank == 0 ? judge_start(&r->judge) : ERR_OK));
+    err_t err = ERR_OK;
+    const long long n_shards = p->n_shards;
+    if (n_shards % runtime->comm->size != 0)
+        err = err_raise(
+            ERR_USAGE, __FILE__, __LINE__,
+            "the run was made with --reproducible %lld: replay on a number of ranks that divides %lld, not %d",
+            n_shards, n_shards, runtime->comm->size);
+    TRY(comm_agree(runtime->comm, err, "comparing ranks"));
+    /* On the run's device, if it is the same here. */
+    runtime_options_t own = r->options->runtime;
+    own.device = p->device;
+    own.threads = p->n_threads;
+    TRY(runtime_open_backend(&own, runtime));
+    if (strcmp(runtime->device, p->backend) != 0)
+        err = err_raise(
+            ERR_USAGE, __FILE__, __LINE__,
+            "the run computed with %s, this machine does with %s, which gives other bits: replay where the "
+            "instruction set and the libraries are the run's (DPTRAIN_MAX_ISA lowers the instruction set)",
+            p->backend, runtime->device);
+    TRY(comm_agree(runtime->comm, err, "comparing instruction sets"));
+    const rerun_options_t options = {.saved = r->run_options,
+                                     .checkpoint = p->checkpoint[0] ? p->checkpoint : NULL,
+                                     .data = r->options->data ? r->options->data
+                                             : p->data[0]     ? p->data
+                                                              : NULL,
+                                     .data_xxh3 = p->data_xxh3,
+                                     .n_steps = p->to,
+                                     .n_threads = (int)p->n_threads,
+                                     .micro_batch = p->micro_batch};
+    log_info("replaying steps %lld to %lld of %s, from %s, on %d rank%s (--reproducible %lld)",
+             (long long)p->from + 1, (long long)p->to, r->options->folder,
+             p->checkpoint[0] ? p->checkpoint : "the start of the run", runtime->comm->size,
+             runtime->comm->size > 1 ? "s" : "", n_shards);
+    TRY(rerun_open(&options, runtime, &r->rerun));
+    r->judge = (judge_t){.record = &r->record, .plan = p, .rerun = r->rerun, .folder = r->options->folder};
+    TRY(share_verdict(r, runtime->comm->rank == 0 ? judge_start(&r->judge) : ERR_OK));
     const double start = clock_sec();
-    while (rerun_position(r->rerun) < r->plan.to && !r->judge.differs) TRY(replay_step(r));
+    while (rerun_position(r->rerun) < p->to && !r->judge.differs) TRY(replay_step(r));
     const double sec = clock_sec() - start;
-    const long long n = r->plan.to - r->plan.from;
-    TRY(comm_broadcast(r->runtime.comm, &r->judge.verdict, sizeof r->judge.verdict, 0, "comparing bits"));
+    const long long n = p->to - p->from;
+    TRY(comm_broadcast(runtime->comm, &r->judge.verdict, sizeof r->judge.verdict, 0, "comparing bits"));
     if (j->differs) RAISE(ERR_GATE, "the bits differ: %s", j->verdict.text);
     log_info(
         "the bits agree: %lld step%s in %s; compared: the gradients of each rank in %lld, %lld hash%s of weights and "
