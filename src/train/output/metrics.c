@@ -134,21 +134,6 @@ static bool write_out(metrics_t *metrics)
     return ok;
 }
 
-/* The file holds only whole lines at any time: the stream would write out part of a line if it overflowed. */
-static bool append_line(metrics_t *metrics, bool flush)
-{
-    FILE *file = metrics->file;
-    int64_t n = (int64_t)metrics->json.n_bytes + 1;
-    bool ok = true;
-    flockfile(file);
-    if (metrics->n_buffered + n > BUFFER_BYTES) ok = write_out(metrics);
-    ok = ok && fputs(metrics->json.text, file) >= 0 && fputc('\n', file) >= 0;
-    metrics->n_buffered += n;
-    if (ok && flush) ok = write_out(metrics);
-    funlockfile(file);
-    return ok;
-}
-
 err_t metrics_end(metrics_t *metrics, bool flush)
 {
     if (!metrics->file) return ERR_OK;
@@ -161,7 +146,17 @@ err_t metrics_end(metrics_t *metrics, bool flush)
         memcpy(metrics->first, metrics->json.text, n);
         metrics->first[n] = '\n';
     }
-    return append_line(metrics, flush) ? ERR_OK : metrics_failed(metrics);
+    /* The file holds only whole lines at any time: the stream would write out part of a line if it overflowed. */
+    FILE *file = metrics->file;
+    int64_t n_line = (int64_t)metrics->json.n_bytes + 1;
+    bool ok = true;
+    flockfile(file);
+    if (metrics->n_buffered + n_line > BUFFER_BYTES) ok = write_out(metrics);
+    ok = ok && fputs(metrics->json.text, file) >= 0 && fputc('\n', file) >= 0;
+    metrics->n_buffered += n_line;
+    if (ok && flush) ok = write_out(metrics);
+    funlockfile(file);
+    return ok ? ERR_OK : metrics_failed(metrics);
 }
 
 err_t metrics_flush(metrics_t *metrics)
@@ -201,32 +196,28 @@ static bool visit_lines(const char *block, size_t n_bytes, metrics_visit_t visit
     return true;
 }
 
-static err_t read_blocks(int fd, const char *path, char *block, metrics_visit_t visit, void *context)
+err_t metrics_tail(const char *path, metrics_visit_t visit, void *context)
 {
+    char *block = NULL;
     struct stat info;
-    if (fstat(fd, &info) != 0) RAISE(ERR_SYSTEM, "cannot read %s: %s", path, strerror(errno));
+    err_t err;
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0 && errno == ENOENT) return ERR_OK;
+    if (fd < 0) RAISE(ERR_SYSTEM, "cannot open %s: %s", path, strerror(errno));
+    TRY_OUT(err, mem_new(METRICS_TAIL_BLOCK, "records", &block));
+    if (fstat(fd, &info) != 0) RAISE_OUT(err, ERR_SYSTEM, "cannot read %s: %s", path, strerror(errno));
     int64_t end = info.st_size;
     for (int i = 0; i < METRICS_TAIL_BLOCKS && end > 0; i++) {
         int64_t start = end > METRICS_TAIL_BLOCK ? end - METRICS_TAIL_BLOCK : 0;
         int reason = fs_read_all(fd, start, block, (size_t)(end - start), NULL);
-        if (reason) RAISE(ERR_SYSTEM, "cannot read %s: %s", path, strerror(reason));
+        if (reason) RAISE_OUT(err, ERR_SYSTEM, "cannot read %s: %s", path, strerror(reason));
         /* Where its first whole line starts; `end` if it has none. */
         const char *line_end = start > 0 ? memchr(block, '\n', (size_t)(end - start)) : NULL;
         const int64_t line = start == 0 ? 0 : line_end ? start + (line_end - block) + 1 : end;
         if (line == end || !visit_lines(block + (line - start), (size_t)(end - line), visit, context)) break;
         end = line;
     }
-    return ERR_OK;
-}
-
-err_t metrics_tail(const char *path, metrics_visit_t visit, void *context)
-{
-    char *block = NULL;
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (fd < 0 && errno == ENOENT) return ERR_OK;
-    if (fd < 0) RAISE(ERR_SYSTEM, "cannot open %s: %s", path, strerror(errno));
-    err_t err = mem_new(METRICS_TAIL_BLOCK, "records", &block);
-    if (err == ERR_OK) err = read_blocks(fd, path, block, visit, context);
+out:
     mem_free(&block);
     close(fd);
     return err;

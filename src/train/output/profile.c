@@ -331,22 +331,6 @@ void profile_judge(profile_t *p)
     }
 }
 
-/* Collective. The parts of each rank, not averaged. */
-static err_t gather_parts(comm_t *comm, const profile_run_t *run, profile_parts_t **out)
-{
-    static const char what[] = "gathering the profile";
-    const graph_t *graph = exec_graph(run->exec);
-    const double n = (double)run->n_steps, boxes = run->boxes_sec / n, masks = run->masks_sec / n;
-    profile_parts_t mine = {.part = {[RCNN_PROPOSALS] = boxes, [RCNN_MASK] = masks},
-                            .host = boxes + masks,
-                            .waiting = run->sums->comm / n,
-                            .total = run->sums->total / n};
-    if (!rcnn_is(graph)) return ERR_OK;
-    profile_parts_add(graph, exec_costs(run->exec), run->n_layer_steps, &mine);
-    TRY(comm_agree(comm, mem_new_array(comm->size, sizeof mine, "the profile", out), what));
-    return comm_allgather(comm, &mine, sizeof mine, *out, what);
-}
-
 err_t profile_gather(comm_t *comm, const profile_run_t *run, profile_t *out)
 {
     const profile_split_t *sums = run->sums;
@@ -362,7 +346,17 @@ err_t profile_gather(comm_t *comm, const profile_run_t *run, profile_t *out)
     TRY(average_ranks(comm, split, sizeof split / sizeof split[0], run->n_steps));
     out->split = (profile_split_t){split[0], split[1], split[2], split[3], split[4], split[5]};
     TRY(gather_layers(comm, run->exec, run->n_layer_steps, out));
-    TRY(gather_parts(comm, run, &out->ranks));
+    if (rcnn_is(exec_graph(run->exec))) { /* the parts of each rank, not averaged */
+        const double n = (double)run->n_steps, boxes = run->boxes_sec / n, masks = run->masks_sec / n;
+        profile_parts_t mine = {.part = {[RCNN_PROPOSALS] = boxes, [RCNN_MASK] = masks},
+                                .host = boxes + masks,
+                                .waiting = sums->comm / n,
+                                .total = sums->total / n};
+        profile_parts_add(exec_graph(run->exec), exec_costs(run->exec), run->n_layer_steps, &mine);
+        err_t err = mem_new_array(comm->size, sizeof mine, "the profile", &out->ranks);
+        TRY(comm_agree(comm, err, "gathering the profile"));
+        TRY(comm_allgather(comm, &mine, sizeof mine, out->ranks, "gathering the profile"));
+    }
     TRY(yardstick_measure(comm, run->backend, exec_graph(run->exec)->compute, &out->measured));
     profile_judge(out);
     return ERR_OK;
@@ -438,21 +432,6 @@ static double passes_share(const profile_t *p, char *list, size_t n_bytes)
     return sum;
 }
 
-/* A step that is slow because ranks wait for each other or for a CPU says nothing about the allreduce. */
-static int hint_comm(const profile_t *p, char hint[PROFILE_HINT_MAX])
-{
-    const double comm = p->split.comm / p->split.total, sum = p->sum_sec / p->split.total;
-    if (comm < PROFILE_COMM_SHARE) return 0;
-    if (sum >= comm / 2 && !cpu_use_short(&p->cpu))
-        snprintf(hint, PROFILE_HINT_MAX, "%s of step time is allreduce: try a larger --batch",
-                 figure_share(comm).text);
-    else
-        snprintf(hint, PROFILE_HINT_MAX, "%s of step time is waiting for slower ranks in the allreduce: %s",
-                 figure_share(comm).text,
-                 cpu_use_short(&p->cpu) ? "they are short of CPU" : "--trace shows which ranks are late");
-    return 1;
-}
-
 /* The pass that could gain most by another algorithm. A pass that is slow because it waits for a CPU says nothing. */
 static int hint_algorithm(const profile_t *p, char hint[PROFILE_HINT_MAX])
 {
@@ -479,7 +458,7 @@ int profile_hints(const profile_t *p, char hints[PROFILE_MAX_HINTS][PROFILE_HINT
 {
     int n = 0;
     if (!(p->split.total > 0)) return 0;
-    double data = p->split.data / p->split.total;
+    double data = p->split.data / p->split.total, comm = p->split.comm / p->split.total;
     char list[120], cpu[CPU_USE_TEXT_MAX];
     double between = passes_share(p, list, sizeof list);
     cpu_use_text(&p->cpu, cpu);
@@ -492,7 +471,14 @@ int profile_hints(const profile_t *p, char hints[PROFILE_MAX_HINTS][PROFILE_HINT
                  "%s of step time is waiting for data: leave CPUs to the loader (--threads), augment "
                  "less, or use faster storage",
                  figure_share(data).text);
-    n += hint_comm(p, hints[n]);
+    /* A step that is slow because ranks wait for each other or for a CPU says nothing about the allreduce. */
+    if (comm >= PROFILE_COMM_SHARE && p->sum_sec / p->split.total >= comm / 2 && !cpu_use_short(&p->cpu))
+        snprintf(hints[n++], PROFILE_HINT_MAX, "%s of step time is allreduce: try a larger --batch",
+                 figure_share(comm).text);
+    else if (comm >= PROFILE_COMM_SHARE)
+        snprintf(hints[n++], PROFILE_HINT_MAX,
+                 "%s of step time is waiting for slower ranks in the allreduce: %s", figure_share(comm).text,
+                 cpu_use_short(&p->cpu) ? "they are short of CPU" : "--trace shows which ranks are late");
     if (!cpu_use_short(&p->cpu)) n += hint_algorithm(p, hints[n]);
     if (between >= PROFILE_PASSES_SHARE)
         snprintf(hints[n++], PROFILE_HINT_MAX,
@@ -506,22 +492,6 @@ static double other_sec(const profile_split_t *s)
 {
     double rest = s->total - s->data - s->forward - s->backward - s->comm - s->optimizer;
     return rest > 0 ? rest : 0;
-}
-
-static void log_row(table_t *t, const profile_t *p, const profile_layer_t *layer, int row)
-{
-    const profile_pass_t *pass = &layer->pass[row];
-    char names[2 * OP_ALGORITHM_MAX + 2];
-    algorithms_text(layer, row, names, sizeof names);
-    table_cell(t, "%s", row == PROFILE_FORWARD ? layer->name : "");
-    table_cell(t, "%s", row_names[row]);
-    table_cell(t, "%.3f", 1e3 * pass->sec);
-    table_cell(t, "%s", figure_percent(p->split.total > 0 ? pass->sec / p->split.total : NAN).text);
-    if (pass->bound == BOUND_NONE)
-        table_cell(t, "-");
-    else
-        table_cell(t, "%s %4s", bound_names[pass->bound], figure_share(profile_pass_of_bound(pass)).text);
-    table_cell(t, "%s", names[0] ? names : "-");
 }
 
 static void log_rate(const char *what, double now, double measured, const char *unit, const char *about)
@@ -549,9 +519,22 @@ static void log_layers(const profile_t *p)
                  .indent = 2};
     for (int i = 0; i < n; i++)
         for (int row = 0; row < PROFILE_PASSES; row++) {
-            const profile_pass_t *pass = &p->layers[i].pass[row];
-            if (row == PROFILE_FORWARD || pass->sec > 0) log_row(&t, p, &p->layers[i], row);
+            const profile_layer_t *layer = &p->layers[i];
+            const profile_pass_t *pass = &layer->pass[row];
+            char names[2 * OP_ALGORITHM_MAX + 2];
             bytes = bytes || pass->bound == BOUND_BYTES;
+            if (row != PROFILE_FORWARD && !(pass->sec > 0)) continue;
+            algorithms_text(layer, row, names, sizeof names);
+            table_cell(&t, "%s", row == PROFILE_FORWARD ? layer->name : "");
+            table_cell(&t, "%s", row_names[row]);
+            table_cell(&t, "%.3f", 1e3 * pass->sec);
+            table_cell(&t, "%s", figure_percent(p->split.total > 0 ? pass->sec / p->split.total : NAN).text);
+            if (pass->bound == BOUND_NONE)
+                table_cell(&t, "-");
+            else
+                table_cell(&t, "%s %4s", bound_names[pass->bound],
+                           figure_share(profile_pass_of_bound(pass)).text);
+            table_cell(&t, "%s", names[0] ? names : "-");
         }
     table_log(&t);
     table_free(&t);

@@ -108,22 +108,6 @@ static int worst_phase(const rank_state_t *rank)
     return worst;
 }
 
-static void name(rank_times_t *t, int rank, int n_ranks, int p)
-{
-    const phase_state_t *phase = &t->ranks[rank].phase[p];
-    straggler_t *s = &t->named[t->n_named++];
-    *s = (straggler_t){.rank = rank,
-                       .n_ranks = n_ranks,
-                       .phase = (rank_phase_t)p,
-                       .sec = phase->sum / phase->n_slow,
-                       .usual_sec = phase->sum_usual / phase->n_slow,
-                       .first_step = phase->first_step,
-                       .last_step = t->first_step + t->n_steps - 1};
-    for (int r = rank; r < t->n_ranks; r++)
-        if (r == rank || (n_ranks > 1 && t->places[r].host_index == t->places[rank].host_index))
-            t->ranks[r].named = s;
-}
-
 /* The ranks of a host if all are slow, and none of them has been named; its ranks reach the end of the count a window
  * apart. Otherwise 1. */
 static int slow_together(const rank_times_t *t, int rank, int p)
@@ -167,7 +151,18 @@ static int end_window(rank_times_t *t)
         const int n = slow_together(t, r, p);
         int lowest = n > 1 ? 0 : r;
         while (t->places[lowest].host_index != t->places[r].host_index) lowest++;
-        name(t, lowest, n, p);
+        const phase_state_t *phase = &t->ranks[lowest].phase[p];
+        straggler_t *s = &t->named[t->n_named++];
+        *s = (straggler_t){.rank = lowest,
+                           .n_ranks = n,
+                           .phase = (rank_phase_t)p,
+                           .sec = phase->sum / phase->n_slow,
+                           .usual_sec = phase->sum_usual / phase->n_slow,
+                           .first_step = phase->first_step,
+                           .last_step = t->first_step + t->n_steps - 1};
+        for (int k = lowest; k < t->n_ranks; k++)
+            if (k == lowest || (n > 1 && t->places[k].host_index == t->places[lowest].host_index))
+                t->ranks[k].named = s;
     }
     return t->n_named - before;
 }

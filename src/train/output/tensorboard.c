@@ -59,29 +59,21 @@ static err_t write_event(tensorboard_t *t, const Tb__Event *event, bool flush)
     return ok ? ERR_OK : events_failed(t);
 }
 
-/* The current time, or later than existing files: clocks differ between hosts, and two starts can share a
- * second. */
-static err_t choose_time(const char *folder, int64_t *out)
-{
-    *out = (int64_t)clock_unix_sec();
-    DIR *entries = opendir(folder);
-    if (!entries) RAISE(ERR_SYSTEM, "cannot list the folder %s: %s", folder, strerror(errno));
-    struct dirent *entry;
-    while ((entry = readdir(entries))) {
-        long long time;
-        if (sscanf(entry->d_name, PREFIX "%10lld.", &time) == 1 && time >= *out && time < latest_time)
-            *out = time + 1;
-    }
-    closedir(entries);
-    return ERR_OK;
-}
-
 static err_t create_event_file(tensorboard_t *t, const char *folder)
 {
     char name[256], host[128] = "";
-    int64_t time;
     TRY(fs_make_folder(folder));
-    TRY(choose_time(folder, &time));
+    /* The current time, or later than existing files: clocks differ between hosts, and two starts can share a
+     * second. */
+    int64_t time = (int64_t)clock_unix_sec();
+    DIR *entries = opendir(folder);
+    if (!entries) RAISE(ERR_SYSTEM, "cannot list the folder %s: %s", folder, strerror(errno));
+    for (struct dirent *entry; (entry = readdir(entries));) {
+        long long other;
+        if (sscanf(entry->d_name, PREFIX "%10lld.", &other) == 1 && other >= time && other < latest_time)
+            time = other + 1;
+    }
+    closedir(entries);
     gethostname(host, sizeof host - 1);
     snprintf(name, sizeof name, PREFIX "%010lld.%s.%ld", (long long)time, host, (long)getpid());
     TRY(fs_join(t->path, folder, name));
@@ -93,31 +85,28 @@ static err_t create_event_file(tensorboard_t *t, const char *folder)
     return ERR_OK;
 }
 
-static err_t write_first_events(tensorboard_t *t, int64_t n_steps)
-{
-    Tb__Event event = TB__EVENT__INIT;
-    Tb__SessionLog start = TB__SESSION_LOG__INIT;
-    event.wall_time = clock_unix_sec();
-    event.what_case = TB__EVENT__WHAT_FILE_VERSION;
-    event.file_version = "brain.Event:2";
-    TRY(write_event(t, &event, false));
-    start.status = TB__SESSION_LOG__SESSION_STATUS__START;
-    event.step = n_steps + 1; /* the first step that this start writes */
-    event.what_case = TB__EVENT__WHAT_SESSION_LOG;
-    event.session_log = &start;
-    return write_event(t, &event, true);
-}
-
 err_t tensorboard_open(tensorboard_t *t, const char *folder, int64_t n_steps)
 {
+    err_info_t why;
     *t = (tensorboard_t){0};
     if (!folder) return ERR_OK;
     disk_wait_begin("creating an event file in", folder);
     err_t err = create_event_file(t, folder);
     disk_wait_end();
-    if (err == ERR_OK) err = write_first_events(t, n_steps);
-    if (err == ERR_OK) return ERR_OK;
-    err_info_t why;
+    TRY_OUT(err, err);
+    Tb__Event event = TB__EVENT__INIT;
+    event.wall_time = clock_unix_sec();
+    event.what_case = TB__EVENT__WHAT_FILE_VERSION;
+    event.file_version = "brain.Event:2";
+    TRY_OUT(err, write_event(t, &event, false));
+    Tb__SessionLog start = TB__SESSION_LOG__INIT;
+    start.status = TB__SESSION_LOG__SESSION_STATUS__START;
+    event.step = n_steps + 1; /* the first step that this start writes */
+    event.what_case = TB__EVENT__WHAT_SESSION_LOG;
+    event.session_log = &start;
+    TRY_OUT(err, write_event(t, &event, true));
+    return ERR_OK;
+out:
     err_take(err, &why);
     if (t->file) unlink(t->path);
     tensorboard_close(t);

@@ -142,26 +142,6 @@ static int64_t nsec_since_origin(const timeline_t *line, double sec)
     return llround(1e9 * (comm_clock_map(line->start, line->end, sec) - line->origin_sec));
 }
 
-static err_t push_span(pipe_t *pipe, json_t *j, const timeline_t *line, int track, const trace_span_t *span)
-{
-    int64_t start = nsec_since_origin(line, span->start_sec), end = nsec_since_origin(line, span->end_sec);
-    json_reset(j);
-    json_object_begin(j, NULL);
-    json_string(j, "name", span->name);
-    json_string(j, "cat", span->category);
-    json_string(j, "ph", "X");
-    json_real(j, "ts", (double)start / 1000);
-    json_real(j, "dur", (double)(end - start) / 1000);
-    json_int(j, "pid", pipe->comm->rank);
-    json_int(j, "tid", track + 1);
-    json_object_begin(j, "args");
-    json_int(j, "step", span->step);
-    if (span->n_bytes > 0) json_int(j, "bytes", span->n_bytes);
-    json_object_end(j);
-    json_object_end(j);
-    return pipe_push(pipe, j);
-}
-
 /* Omits the step in which the track filled up, as it is incomplete. */
 static err_t push_track(pipe_t *pipe, json_t *j, const timeline_t *line, int track)
 {
@@ -171,8 +151,27 @@ static err_t push_track(pipe_t *pipe, json_t *j, const timeline_t *line, int tra
     if (n == 0) return ERR_OK;
     TRY(push_label(pipe, j, track, "thread_name", track_names[track], 0));
     TRY(push_label(pipe, j, track, "thread_sort_index", NULL, track));
-    for (int64_t i = 0; i < n; i++)
-        if (!full || spans[i].step < first_dropped) TRY(push_span(pipe, j, line, track, &spans[i]));
+    for (int64_t i = 0; i < n; i++) {
+        const trace_span_t *span = &spans[i];
+        if (full && span->step >= first_dropped) continue;
+        int64_t start = nsec_since_origin(line, span->start_sec),
+                end = nsec_since_origin(line, span->end_sec);
+        json_reset(j);
+        json_object_begin(j, NULL);
+        json_string(j, "name", span->name);
+        json_string(j, "cat", span->category);
+        json_string(j, "ph", "X");
+        json_real(j, "ts", (double)start / 1000);
+        json_real(j, "dur", (double)(end - start) / 1000);
+        json_int(j, "pid", pipe->comm->rank);
+        json_int(j, "tid", track + 1);
+        json_object_begin(j, "args");
+        json_int(j, "step", span->step);
+        if (span->n_bytes > 0) json_int(j, "bytes", span->n_bytes);
+        json_object_end(j);
+        json_object_end(j);
+        TRY(pipe_push(pipe, j));
+    }
     return ERR_OK;
 }
 
@@ -189,30 +188,6 @@ static err_t finish_file(pipe_t *pipe, const char *path, const char *temp)
     disk_wait_end();
     pipe->file = NULL;
     return pipe->err == ERR_OK ? ERR_OK : err_context(pipe->err, "cannot write the trace %s", path);
-}
-
-/* Collective. Determines the timeline, the maximum clock error, and the first step that did not fit. */
-static err_t make_timeline(trace_file_t *trace, timeline_t *line, double *error_sec, int64_t *full_step)
-{
-    double earliest = INFINITY;
-    line->start = trace->start;
-    TRY(mark_clock(trace->comm, &line->end, &trace->error_sec));
-    *error_sec = trace->error_sec;
-    *full_step = INT64_MAX;
-    trace_sort(TRACE_TRAINING); /* the only track with nested spans; owned by this thread */
-    for (int track = 0; track < TRACE_N_TRACKS; track++) {
-        int64_t n, step;
-        const trace_span_t *spans = trace_spans(track, &n);
-        for (int64_t i = 0; i < n; i++) {
-            double start = comm_clock_map(line->start, line->end, spans[i].start_sec);
-            if (start < earliest) earliest = start;
-        }
-        if (trace_dropped(track, &step) > 0 && step < *full_step) *full_step = step;
-    }
-    line->origin_sec = earliest;
-    TRY(comm_allreduce(trace->comm, &line->origin_sec, 1, DTYPE_F64, COMM_MIN, "gathering the trace"));
-    TRY(comm_allreduce(trace->comm, error_sec, 1, DTYPE_F64, COMM_MAX, "gathering the trace"));
-    return comm_allreduce(trace->comm, full_step, 1, DTYPE_I64, COMM_MIN, "gathering the trace");
 }
 
 static err_t write_trace(trace_file_t *trace, const timeline_t *line, double error_sec, pipe_t *pipe)
@@ -276,11 +251,25 @@ out:
 err_t trace_file_write(trace_file_t *trace)
 {
     if (!trace->options.path) return ERR_OK;
-    timeline_t line;
-    double error_sec;
-    int64_t full_step;
-    pipe_t pipe = {.comm = trace->comm, .path = trace->options.path};
-    TRY(make_timeline(trace, &line, &error_sec, &full_step));
+    comm_t *comm = trace->comm;
+    pipe_t pipe = {.comm = comm, .path = trace->options.path};
+    timeline_t line = {.start = trace->start, .origin_sec = INFINITY};
+    TRY(mark_clock(comm, &line.end, &trace->error_sec));
+    double error_sec = trace->error_sec;
+    int64_t full_step = INT64_MAX; /* the first step that did not fit */
+    trace_sort(TRACE_TRAINING);    /* the only track with nested spans; owned by this thread */
+    for (int track = 0; track < TRACE_N_TRACKS; track++) {
+        int64_t n, step;
+        const trace_span_t *spans = trace_spans(track, &n);
+        for (int64_t i = 0; i < n; i++) {
+            double start = comm_clock_map(line.start, line.end, spans[i].start_sec);
+            if (start < line.origin_sec) line.origin_sec = start;
+        }
+        if (trace_dropped(track, &step) > 0 && step < full_step) full_step = step;
+    }
+    TRY(comm_allreduce(comm, &line.origin_sec, 1, DTYPE_F64, COMM_MIN, "gathering the trace"));
+    TRY(comm_allreduce(comm, &error_sec, 1, DTYPE_F64, COMM_MAX, "gathering the trace"));
+    TRY(comm_allreduce(comm, &full_step, 1, DTYPE_I64, COMM_MIN, "gathering the trace"));
     err_t err = write_trace(trace, &line, error_sec, &pipe);
     if (pipe.file) fclose(pipe.file);
     mem_free(&pipe.chunk);
