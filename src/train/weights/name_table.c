@@ -155,26 +155,6 @@ static const char *read_rule(name_table_t *table, char *line)
     return check_rule(rule);
 }
 
-static err_t parse_table(char *text, const char *source, name_table_t *out)
-{
-    int number = 0;
-    *out = (name_table_t){.layout = "OIHW"};
-    for (char *line = text, *end; line; line = end) {
-        end = strchr(line, '\n');
-        if (end) *end++ = '\0';
-        number++;
-        const char *wrong = read_rule(out, line);
-        if (wrong) RAISE(ERR_USAGE, "%s, line %d: %s", source, number, wrong);
-    }
-    if (out->n == 0) RAISE(ERR_USAGE, "%s contains no rules", source);
-    /* A transposed convolution's inputs are a convolution's outputs. */
-    for (int i = 0; i < 4 && !out->deconv[3]; i++) {
-        char c = out->layout[i];
-        out->deconv[i] = c == 'O' ? 'I' : c == 'I' ? 'O' : c;
-    }
-    return ERR_OK;
-}
-
 err_t name_table_read(const char *which, name_table_t *out)
 {
     char *text = NULL, names[128] = "";
@@ -185,8 +165,24 @@ err_t name_table_read(const char *which, name_table_t *out)
     }
     if (!built_in->name && !fs_exists(which))
         RAISE(ERR_USAGE, "unknown name table '%s': expected %s, or a file", which, names);
-    TRY(built_in->name ? mem_strdup(built_in->text, &text) : fs_read_text(which, TEXT_MAX, &text));
-    err_t err = parse_table(text, which, out);
+    err_t err = built_in->name ? mem_strdup(built_in->text, &text) : fs_read_text(which, TEXT_MAX, &text);
+    TRY_OUT(err, err);
+    int number = 0;
+    *out = (name_table_t){.layout = "OIHW"};
+    for (char *line = text, *end; line; line = end) {
+        end = strchr(line, '\n');
+        if (end) *end++ = '\0';
+        number++;
+        const char *wrong = read_rule(out, line);
+        if (wrong) RAISE_OUT(err, ERR_USAGE, "%s, line %d: %s", which, number, wrong);
+    }
+    if (out->n == 0) RAISE_OUT(err, ERR_USAGE, "%s contains no rules", which);
+    /* A transposed convolution's inputs are a convolution's outputs. */
+    for (int i = 0; i < 4 && !out->deconv[3]; i++) {
+        char c = out->layout[i];
+        out->deconv[i] = c == 'O' ? 'I' : c == 'I' ? 'O' : c;
+    }
+out:
     mem_free(&text);
     return err;
 }

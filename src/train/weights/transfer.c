@@ -116,13 +116,6 @@ const graph_node_t *transfer_classifier(const graph_t *g)
     return layer ? layer : layer_of_output(g, head_outputs[1]);
 }
 
-static const graph_node_t *layer_of(const graph_t *g, int param)
-{
-    const graph_node_t *node = g->nodes;
-    while (param >= node->first_param + node->desc.n_params || node->desc.n_params == 0) node++;
-    return node;
-}
-
 /* The name of a trunk's tensor without the detector's prefix; NULL: it is not part of a trunk. */
 static const char *alone(const char *name)
 {
@@ -164,7 +157,11 @@ err_t transfer_open(const graph_t *g, const char *names, transfer_t *x)
     *x = (transfer_t){.graph = g};
     TRY(name_table_read(names, &x->table));
     TRY(mem_new_array(g->n_params + g->n_states, sizeof *x->tensors, "names of weights", &x->tensors));
-    for (int i = 0; i < g->n_params; i++) TRY(add_tensor(x, &g->params[i], layer_of(g, i)));
+    const graph_node_t *layer = g->nodes;
+    for (int i = 0; i < g->n_params; i++) {
+        while (i >= layer->first_param + layer->desc.n_params || layer->desc.n_params == 0) layer++;
+        TRY(add_tensor(x, &g->params[i], layer));
+    }
     for (int i = 0; i < g->n_states; i++) TRY(add_tensor(x, &g->states[i], NULL));
     return check_names_differ(x);
 }

@@ -183,26 +183,20 @@ err_t weights_check_file(const char *path)
     return refuse_foreign(path, &start);
 }
 
-/* What else holds weights. */
-static err_t refuse_others(const char *path)
-{
-    const start_t start = read_start(path);
-    if (fs_is_folder(path) || start.kind == FILE_DPTRAIN) {
-        char word[FS_PATH_MAX];
-        fs_quote(path, word, sizeof word);
-        RAISE(
-            ERR_DATA,
-            "%.200s is %s, not .npz; export its weights first: dptrain checkpoint export %.200s --out weights.npz",
-            path, fs_is_folder(path) ? "a folder" : "a file of dptrain's own", word);
-    }
-    return refuse_foreign(path, &start);
-}
-
 static err_t import_open(import_t *m, const graph_t *graph, const char *names)
 {
     char prefix[WEIGHTS_PREFIX_MAX];
     TRY(transfer_open(graph, names, &m->x));
-    TRY(refuse_others(m->path));
+    const start_t start = read_start(m->path);
+    if (fs_is_folder(m->path) || start.kind == FILE_DPTRAIN) { /* what else holds weights */
+        char word[FS_PATH_MAX];
+        fs_quote(m->path, word, sizeof word);
+        RAISE(
+            ERR_DATA,
+            "%.200s is %s, not .npz; export its weights first: dptrain checkpoint export %.200s --out weights.npz",
+            m->path, fs_is_folder(m->path) ? "a folder" : "a file of dptrain's own", word);
+    }
+    TRY(refuse_foreign(m->path, &start));
     TRY(npz_open(m->path, &m->file));
     TRY(match_names(m, prefix));
     if (m->report) memcpy(m->report->prefix, prefix, sizeof prefix);
@@ -338,55 +332,49 @@ static err_t find_array(import_t *m, int i)
     return ERR_OK;
 }
 
-/* Checks all arrays before importing any. Heads are imported all or none. */
-static err_t import_all(import_t *m, float *params, float *states)
+err_t weights_import(const char *path, const char *names, const graph_t *graph, float *params, float *states,
+                     weights_report_t *out)
 {
-    const transfer_t *x = &m->x;
+    import_t m = {.path = path, .report = out};
+    const transfer_t *x = &m.x;
     float *theirs = NULL;
     int64_t most = 0; /* values of a tensor */
-    err_t err = ERR_OK;
     bool heads = true;
-    TRY_OUT(err, mem_new_array(x->n, sizeof *m->arrays, "shapes of weights", &m->arrays));
-    TRY_OUT(err, mem_new_array(x->n, sizeof *m->take, "names of weights", &m->take));
+    err_t err;
+    *out = (weights_report_t){.n_taken = 0};
+    TRY_OUT(err, import_open(&m, graph, names));
+    /* Checks all arrays before importing any. Heads are imported all or none. */
+    TRY_OUT(err, mem_new_array(x->n, sizeof *m.arrays, "shapes of weights", &m.arrays));
+    TRY_OUT(err, mem_new_array(x->n, sizeof *m.take, "names of weights", &m.take));
     for (int i = 0; i < x->n; i++) {
         const int64_t n = shape_count(x->tensors[i].layout.shape);
         if (n > most) most = n;
     }
     TRY_OUT(err, mem_new_array(most, sizeof *theirs, "weights", &theirs));
-    m->trunk_only = has_trunk_only(m);
+    m.trunk_only = has_trunk_only(&m);
     for (int i = 0; i < x->n; i++) {
-        TRY_OUT(err, find_array(m, i));
-        heads = heads && (m->take[i] || x->tensors[i].part != PART_HEAD);
+        TRY_OUT(err, find_array(&m, i));
+        heads = heads && (m.take[i] || x->tensors[i].part != PART_HEAD);
     }
     for (int i = 0; i < x->n; i++) {
         const named_tensor_t *t = &x->tensors[i];
-        if (!m->take[i] || (t->part == PART_HEAD && !heads)) continue;
-        TRY_OUT(err, npz_read(m->file, t->name, &m->arrays[i], theirs));
+        if (!m.take[i] || (t->part == PART_HEAD && !heads)) continue;
+        TRY_OUT(err, npz_read(m.file, t->name, &m.arrays[i], theirs));
         const int64_t n = shape_count(t->layout.shape);
         for (int64_t k = 0; k < n; k++)
             if (!isfinite(theirs[k]))
-                RAISE_OUT(err, ERR_DATA, "%s: array '%s' contains NaN or infinity", m->path, t->name);
-        tensor_import(&t->layout, m->arrays[i].fortran, theirs,
+                RAISE_OUT(err, ERR_DATA, "%s: array '%s' contains NaN or infinity", m.path, t->name);
+        tensor_import(&t->layout, m.arrays[i].fortran, theirs,
                       (i < x->graph->n_params ? params : states) + t->param->offset);
-        m->report->n_taken++;
+        out->n_taken++;
     }
-    if (m->trunk_only)
-        snprintf(m->report->reinitialized, sizeof m->report->reinitialized,
-                 "only the trunk is imported, all other layers are reinitialized%s%s", m->foreign ? ": " : "",
-                 m->foreign ? m->foreign->why : "");
-    m->report->n_unused = npz_count(m->file) - m->report->n_taken;
+    if (m.trunk_only)
+        snprintf(out->reinitialized, sizeof out->reinitialized,
+                 "only the trunk is imported, all other layers are reinitialized%s%s", m.foreign ? ": " : "",
+                 m.foreign ? m.foreign->why : "");
+    out->n_unused = npz_count(m.file) - out->n_taken;
 out:
     mem_free(&theirs);
-    return err;
-}
-
-err_t weights_import(const char *path, const char *names, const graph_t *graph, float *params, float *states,
-                     weights_report_t *out)
-{
-    import_t m = {.path = path, .report = out};
-    *out = (weights_report_t){.n_taken = 0};
-    err_t err = import_open(&m, graph, names);
-    if (err == ERR_OK) err = import_all(&m, params, states);
     import_close(&m);
     return err;
 }
