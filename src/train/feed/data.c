@@ -41,9 +41,11 @@ static err_t content_begin(comm_t *comm, const dataset_t *dataset)
     return content_merge(comm, dataset->content, &any);
 }
 
-/* Local ranks share the work. */
-static err_t probe_files(const comm_t *comm, const dataset_t *dataset, corrupt_samples_t *bad)
+err_t content_probe(comm_t *comm, const dataset_t *dataset, corrupt_samples_t *bad)
 {
+    bool any;
+    if (!dataset->content || comm->topo.n_hosts < 2) return ERR_OK;
+    /* Local ranks share the work. */
     const content_t *content = dataset->content;
     const int64_t n = content->n[SPLIT_TRAIN] + content->n[SPLIT_VAL];
     dataset_reader_t reader = {0};
@@ -57,14 +59,7 @@ static err_t probe_files(const comm_t *comm, const dataset_t *dataset, corrupt_s
         if (err == ERR_DATA) err = bad_add(bad, split, index, CORRUPT_REPLACED);
     }
     dataset_reader_close(&reader);
-    return err;
-}
-
-err_t content_probe(comm_t *comm, const dataset_t *dataset, corrupt_samples_t *bad)
-{
-    bool any;
-    if (!dataset->content || comm->topo.n_hosts < 2) return ERR_OK;
-    TRY(comm_agree(comm, probe_files(comm, dataset, bad), comparing));
+    TRY(comm_agree(comm, err, comparing));
     return content_merge(comm, dataset->content, &any);
 }
 
@@ -133,28 +128,24 @@ static void add_sample(corrupt_samples_t *bad, const corrupt_sample_t *sample, e
     log_warn("%s; %s", sample->reason, corrupt_fates[sample->fate]);
 }
 
-/* Exchanges one sample per rank at a time until no rank has more; they are few. */
-static err_t exchange_samples(comm_t *comm, corrupt_samples_t *bad, corrupt_sample_t *all, err_info_t *error)
-{
-    for (bool more = true; more;) {
-        const corrupt_sample_t mine = bad_offer(bad);
-        TRY(comm_allgather(comm, &mine, sizeof mine, all, sharing));
-        more = false;
-        for (int r = 0; r < comm->size; r++) {
-            if (all[r].index < 0) continue;
-            add_sample(bad, &all[r], error);
-            more = true;
-        }
-    }
-    return ERR_OK;
-}
-
 err_t corrupt_samples_share(comm_t *comm, corrupt_samples_t *bad)
 {
     corrupt_sample_t *all = NULL;
     err_info_t error = {.code = ERR_OK};
+    err_t err = ERR_OK;
     TRY(comm_agree(comm, mem_new_array(comm->size, sizeof *all, sharing, &all), sharing));
-    err_t err = exchange_samples(comm, bad, all, &error);
+    /* Exchanges one sample per rank at a time until no rank has more; they are few. */
+    for (bool more = true; more;) {
+        const corrupt_sample_t mine = bad_offer(bad);
+        TRY_OUT(err, comm_allgather(comm, &mine, sizeof mine, all, sharing));
+        more = false;
+        for (int r = 0; r < comm->size; r++) {
+            if (all[r].index < 0) continue;
+            add_sample(bad, &all[r], &error);
+            more = true;
+        }
+    }
+out:
     mem_free(&all);
     TRY(err);
     return comm_agree(comm, err_put(&error), sharing);

@@ -38,28 +38,9 @@ static void release_fields(const backend_t *backend, void *fields[FIELDS_MAX])
     for (int k = 0; k < FIELDS_MAX; k++) backend_release(backend, &fields[k]);
 }
 
-static err_t make_slots(prefetcher_t *prefetcher, size_t n, bool moved)
-{
-    const bool on_canvas = samples_of(prefetcher->info.task)->on_canvas;
-    const backend_t *backend = prefetcher->backend;
-    prefetcher_batch_t *batch = &prefetcher->batch;
-    if (!backend->memory) return ERR_OK;
-    TRY(backend_alloc(backend, n * image_bytes(prefetcher, sizeof(float)), "a batch of pixels",
-                      &batch->pixels));
-    TRY(make_fields(prefetcher, n, batch->fields));
-    for (int i = 0; i < PREFETCHER_SLOTS; i++) {
-        prefetcher_slot_t *slot = &prefetcher->slots[i];
-        TRY(backend_alloc(backend, n * image_bytes(prefetcher, 1), "a batch of pixels", &slot->bytes));
-        TRY(make_fields(prefetcher, n, slot->fields));
-        if (moved) TRY(backend_alloc(backend, n * sizeof(affine_t), "a batch of maps", &slot->maps));
-        if (on_canvas)
-            TRY(mem_new_array((int64_t)n, sizeof *slot->canvases, "canvases of a batch", &slot->canvases));
-    }
-    return ERR_OK;
-}
-
 err_t prefetcher_open(const loader_options_t *options, const backend_t *backend, prefetcher_t *out)
 {
+    const size_t n = (size_t)options->max_local;
     loader_options_t own = *options;
     *out =
         (prefetcher_t){.backend = backend,
@@ -71,9 +52,20 @@ err_t prefetcher_open(const loader_options_t *options, const backend_t *backend,
         own.raw = true;
         own.alloc = backend->memory->alloc_host;
         own.release = backend->memory->release_host;
+        TRY(backend_alloc(backend, n * image_bytes(out, sizeof(float)), "a batch of pixels",
+                          &out->batch.pixels));
+        TRY(make_fields(out, n, out->batch.fields));
     }
-    bool moved = options->transform && transform_moves(options->transform);
-    TRY(make_slots(out, (size_t)options->max_local, moved));
+    const bool on_canvas = samples_of(out->info.task)->on_canvas,
+               moved = options->transform && transform_moves(options->transform);
+    for (int i = 0; i < PREFETCHER_SLOTS && backend->memory; i++) {
+        prefetcher_slot_t *slot = &out->slots[i];
+        TRY(backend_alloc(backend, n * image_bytes(out, 1), "a batch of pixels", &slot->bytes));
+        TRY(make_fields(out, n, slot->fields));
+        if (moved) TRY(backend_alloc(backend, n * sizeof(affine_t), "a batch of maps", &slot->maps));
+        if (on_canvas)
+            TRY(mem_new_array((int64_t)n, sizeof *slot->canvases, "canvases of a batch", &slot->canvases));
+    }
     return loader_open(&own, &out->loader);
 }
 
@@ -117,9 +109,22 @@ static err_t copy_images(const prefetcher_t *prefetcher, prefetcher_slot_t *slot
     return ERR_OK;
 }
 
-/* Gets a batch from the loader and starts copying it. */
-static err_t fetch_batch(prefetcher_t *prefetcher)
+double prefetcher_take_copy_sec(prefetcher_t *prefetcher)
 {
+    double sec = prefetcher->copy_sec;
+    prefetcher->copy_sec = 0;
+    return sec;
+}
+
+void prefetcher_allow(prefetcher_t *prefetcher, int64_t n)
+{
+    prefetcher->n_left += n;
+    loader_allow(prefetcher->loader, n);
+}
+
+err_t prefetcher_ahead(prefetcher_t *prefetcher)
+{
+    if (!prefetcher->backend->memory || prefetcher->ahead || prefetcher->n_left <= 0) return ERR_OK;
     const backend_memory_t *memory = prefetcher->backend->memory;
     prefetcher_slot_t *slot = &prefetcher->slots[prefetcher->n_fetched++ % PREFETCHER_SLOTS];
     /* loader_next reuses the previous batch's buffers, so their copy must be complete. It started a step
@@ -139,26 +144,6 @@ static err_t fetch_batch(prefetcher_t *prefetcher)
         TRY(memory->prefetch(slot->fields[k], from->fields[k].data, slot->field_bytes[k]));
     }
     return slot->maps ? memory->prefetch(slot->maps, from->maps, n * sizeof(affine_t)) : ERR_OK;
-}
-
-double prefetcher_take_copy_sec(prefetcher_t *prefetcher)
-{
-    double sec = prefetcher->copy_sec;
-    prefetcher->copy_sec = 0;
-    return sec;
-}
-
-void prefetcher_allow(prefetcher_t *prefetcher, int64_t n)
-{
-    prefetcher->n_left += n;
-    loader_allow(prefetcher->loader, n);
-}
-
-err_t prefetcher_ahead(prefetcher_t *prefetcher)
-{
-    return prefetcher->backend->memory && !prefetcher->ahead && prefetcher->n_left > 0
-               ? fetch_batch(prefetcher)
-               : ERR_OK;
 }
 
 /* Makes the batch from the copy of fetch number `number`. */
