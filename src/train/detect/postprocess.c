@@ -46,31 +46,25 @@ void proposals_free(proposals_t *p)
     mem_free(&p->sorted_levels);
 }
 
-/* Appends the best of a level to the n candidates before it. */
-static int64_t add_level(proposals_t *p, const proposals_level_t *l, int level, map_size_t canvas,
-                         map_size_t image, int64_t n)
-{
-    const anchor_grid_t grid = proposals_grid(level, canvas, l->height, l->width);
-    const int64_t n_top = select_top(l->logits, anchor_count(&grid), p->options.before, p->keys, p->top);
-    for (int64_t i = 0; i < n_top; i++) {
-        const float *d = l->deltas + 4 * p->top[i];
-        const box_delta_t delta = {d[0], d[1], d[2], d[3]};
-        box_t box = box_decode(delta, anchor_at(&grid, p->top[i]), (box_weights_t){1, 1, 1, 1});
-        box = box_clip(box, (float)image.height, (float)image.width);
-        if (!box_is_at_least(box, least_region)) continue;
-        p->boxes[n] = box;
-        p->levels[n] = level;
-        p->scores[n++] = 1 / (1 + expf(-l->logits[p->top[i]]));
-    }
-    return n;
-}
-
 int64_t proposals_find(proposals_t *p, const proposals_level_t *levels, map_size_t canvas, map_size_t image,
                        box_t *out)
 {
     int64_t n = 0;
-    for (int level = 0; level < PROPOSALS_LEVELS; level++)
-        n = add_level(p, &levels[level], level, canvas, image, n);
+    for (int level = 0; level < PROPOSALS_LEVELS; level++) {
+        const proposals_level_t *l = &levels[level];
+        const anchor_grid_t grid = proposals_grid(level, canvas, l->height, l->width);
+        const int64_t n_top = select_top(l->logits, anchor_count(&grid), p->options.before, p->keys, p->top);
+        for (int64_t i = 0; i < n_top; i++) {
+            const float *d = l->deltas + 4 * p->top[i];
+            const box_delta_t delta = {d[0], d[1], d[2], d[3]};
+            box_t box = box_decode(delta, anchor_at(&grid, p->top[i]), (box_weights_t){1, 1, 1, 1});
+            box = box_clip(box, (float)image.height, (float)image.width);
+            if (!box_is_at_least(box, least_region)) continue;
+            p->boxes[n] = box;
+            p->levels[n] = level;
+            p->scores[n++] = 1 / (1 + expf(-l->logits[p->top[i]]));
+        }
+    }
     select_top(p->scores, n, n, p->keys, p->top);
     for (int64_t i = 0; i < n; i++) {
         p->sorted[i] = p->boxes[p->top[i]];
@@ -237,28 +231,24 @@ err_t paste_mask(paste_t *p, const float *logits, int64_t stride, box_t box, map
     return rle_from_swaps(p->swaps, n, (int32_t)image.width, (int32_t)image.height, out);
 }
 
-/* An image with an EXIF orientation is rare, hence pixel by pixel. */
-static err_t turn_mask(const image_info_t *info, uint8_t **bitmap, rle_t *mask)
-{
-    const int64_t n = info->stored_width * info->stored_height;
-    TRY(mem_grow(2 * n, 1, "a mask", bitmap));
-    uint8_t *shown = *bitmap, *stored = shown + n;
-    TRY(rle_decode(mask, (int32_t)info->width, (int32_t)info->height, shown));
-    for (int64_t y = 0; y < info->stored_height; y++)
-        for (int64_t x = 0; x < info->stored_width; x++) {
-            const image_rect_t pixel = {(double)x, (double)y, 1, 1};
-            const image_rect_t at =
-                orient_to_shown(info->orientation, info->stored_width, info->stored_height, pixel);
-            stored[y * info->stored_width + x] = shown[(int64_t)at.y * info->width + (int64_t)at.x];
-        }
-    return rle_encode(stored, (int32_t)info->stored_width, (int32_t)info->stored_height, mask);
-}
-
 err_t object_to_stored(const image_info_t *info, bool masks, uint8_t **bitmap, detector_object_t *d)
 {
     const image_rect_t shown = {d->box[0], d->box[1], d->box[2], d->box[3]};
     const image_rect_t box =
         orient_to_stored(info->orientation, info->stored_width, info->stored_height, shown);
     d->box[0] = box.x, d->box[1] = box.y, d->box[2] = box.width, d->box[3] = box.height;
-    return masks ? turn_mask(info, bitmap, &d->mask) : ERR_OK;
+    if (!masks) return ERR_OK;
+    /* An image with an EXIF orientation is rare, hence pixel by pixel. */
+    const int64_t n = info->stored_width * info->stored_height;
+    TRY(mem_grow(2 * n, 1, "a mask", bitmap));
+    uint8_t *from = *bitmap, *to = from + n;
+    TRY(rle_decode(&d->mask, (int32_t)info->width, (int32_t)info->height, from));
+    for (int64_t y = 0; y < info->stored_height; y++)
+        for (int64_t x = 0; x < info->stored_width; x++) {
+            const image_rect_t pixel = {(double)x, (double)y, 1, 1};
+            const image_rect_t at =
+                orient_to_shown(info->orientation, info->stored_width, info->stored_height, pixel);
+            to[y * info->stored_width + x] = from[(int64_t)at.y * info->width + (int64_t)at.x];
+        }
+    return rle_encode(to, (int32_t)info->stored_width, (int32_t)info->stored_height, &d->mask);
 }

@@ -135,48 +135,12 @@ static err_t allocate_rows(train_image_t *t, int64_t rows, int64_t n_values, hd_
     return target_inputs_new(backend, n, n_values, (target_memory_t){0}, inputs);
 }
 
-static err_t allocate(train_image_t *t)
-{
-    const train_image_options_t *o = &t->options;
-    const anchor_targets_t *a = &t->targets.anchors;
-    const bool one = o->max_images == 1;
-    int64_t n_anchors = 0, n_finest = 0, n_pixels = 0;
-    for (int i = 0; i < o->n_canvases; i++) {
-        const int64_t pixels = o->canvases[i].height * o->canvases[i].width * 3;
-        int64_t anchors = 0, finest = 0; /* on all levels; on the finest, which comes last */
-        for (int level = PROPOSALS_LEVELS - 1; level >= 0; level--) {
-            int64_t rows, columns;
-            rcnn_cells(o->canvases[i].height, o->canvases[i].width, level, &rows, &columns);
-            finest = rows * columns;
-            anchors += rows * columns * PROPOSALS_PER_CELL;
-        }
-        if (anchors > n_anchors) n_anchors = anchors;
-        if (finest > n_finest) n_finest = finest;
-        if (pixels > n_pixels) n_pixels = pixels;
-    }
-    t->n_objects = (int64_t)((double)o->targets.regions * o->targets.object_regions);
-    t->n_box_rows = detector_rows(o->graph, SECTION_BOX, o->targets.regions);
-    TRY(proposals_new(&o->proposals, n_finest, &t->proposals));
-    TRY(mem_new_array(o->proposals.after, sizeof *t->regions, "regions", &t->regions));
-    TRY(mem_new_array(o->max_images * t->n_objects, sizeof *t->objects, "regions", &t->objects));
-    TRY(targets_new(&o->targets, n_anchors, o->max_objects, o->proposals.after, t->n_box_rows, &t->targets));
-    const target_memory_t host = {one ? a->labels : NULL, one ? a->targets : NULL, one ? a->weights : NULL};
-    TRY(target_inputs_new(o->backend, o->max_images * n_anchors, 4, host, &t->rpn));
-    TRY(allocate_rows(t, t->n_box_rows, 4, &t->box_regions, &t->box));
-    if (!one)
-        TRY(backend_alloc(o->backend, (size_t)(o->max_images * n_pixels) * sizeof(float),
-                          "images of a micro-batch", &t->pixels));
-    if (t->ports.mask_regions < 0) return ERR_OK;
-    ASSERT(t->n_objects <= o->graph->sections[SECTION_MASK].max_rows);
-    t->n_mask_rows = detector_rows(o->graph, SECTION_MASK, t->n_objects);
-    return allocate_rows(t, t->n_mask_rows, MASK_VALUES, &t->mask_regions, &t->mask);
-}
-
 err_t train_image_new(const train_image_options_t *options, train_image_t **out)
 {
     const graph_t *g = options->graph;
     train_image_t *t = NULL;
     char name[32];
+    err_t err;
     ASSERT(options->max_images > 0);
     TRY(mem_new(sizeof *t, "training of a detector", &t));
     t->options = *options;
@@ -187,9 +151,46 @@ err_t train_image_new(const train_image_options_t *options, train_image_t **out)
         snprintf(name, sizeof name, "rpn.%d", level);
         t->rpn_ports[level] = target_ports(g, name);
     }
-    err_t err = allocate(t);
-    if (err != ERR_OK) train_image_free(&t);
+    int64_t n_anchors = 0, n_finest = 0, n_pixels = 0;
+    for (int i = 0; i < options->n_canvases; i++) {
+        const int64_t pixels = options->canvases[i].height * options->canvases[i].width * 3;
+        int64_t anchors = 0, finest = 0; /* on all levels; on the finest, which comes last */
+        for (int level = PROPOSALS_LEVELS - 1; level >= 0; level--) {
+            int64_t rows, columns;
+            rcnn_cells(options->canvases[i].height, options->canvases[i].width, level, &rows, &columns);
+            finest = rows * columns;
+            anchors += rows * columns * PROPOSALS_PER_CELL;
+        }
+        if (anchors > n_anchors) n_anchors = anchors;
+        if (finest > n_finest) n_finest = finest;
+        if (pixels > n_pixels) n_pixels = pixels;
+    }
+    t->n_objects = (int64_t)((double)options->targets.regions * options->targets.object_regions);
+    t->n_box_rows = detector_rows(g, SECTION_BOX, options->targets.regions);
+    TRY_OUT(err, proposals_new(&options->proposals, n_finest, &t->proposals));
+    TRY_OUT(err, mem_new_array(options->proposals.after, sizeof *t->regions, "regions", &t->regions));
+    TRY_OUT(err,
+            mem_new_array(options->max_images * t->n_objects, sizeof *t->objects, "regions", &t->objects));
+    TRY_OUT(err, targets_new(&options->targets, n_anchors, options->max_objects, options->proposals.after,
+                             t->n_box_rows, &t->targets));
+    const bool one = options->max_images == 1;
+    const anchor_targets_t *a = &t->targets.anchors;
+    const target_memory_t host = {one ? a->labels : NULL, one ? a->targets : NULL, one ? a->weights : NULL};
+    TRY_OUT(err, target_inputs_new(options->backend, options->max_images * n_anchors, 4, host, &t->rpn));
+    TRY_OUT(err, allocate_rows(t, t->n_box_rows, 4, &t->box_regions, &t->box));
+    if (!one)
+        TRY_OUT(err, backend_alloc(options->backend, (size_t)(options->max_images * n_pixels) * sizeof(float),
+                                   "images of a micro-batch", &t->pixels));
+    if (t->ports.mask_regions >= 0) {
+        ASSERT(t->n_objects <= g->sections[SECTION_MASK].max_rows);
+        t->n_mask_rows = detector_rows(g, SECTION_MASK, t->n_objects);
+        TRY_OUT(err, allocate_rows(t, t->n_mask_rows, MASK_VALUES, &t->mask_regions, &t->mask));
+    }
     *out = t;
+    return ERR_OK;
+out:
+    train_image_free(&t);
+    *out = NULL;
     return err;
 }
 
@@ -270,16 +271,6 @@ static err_t run_rows(train_image_t *t, int section, const exec_batch_t *batch, 
     return ERR_OK;
 }
 
-static err_t run_boxes(train_image_t *t, const exec_batch_t *base, int64_t i)
-{
-    exec_batch_t batch = *base;
-    const int64_t first = i * t->n_box_rows;
-    batch.n = t->counts[i].n_regions;
-    batch.input[t->ports.box_regions] = (const float *)t->box_regions.device + first * ROI_ALIGN_VALUES;
-    target_inputs_set(&t->box, first, t->box_ports, &batch);
-    return run_rows(t, SECTION_BOX, &batch, i);
-}
-
 /* The targets of one object's regions, of image i, and 1 as their weight; 0 if it has no mask. */
 static err_t put_masks_of(train_image_t *t, const train_image_input_t *in, int64_t i, int64_t object)
 {
@@ -340,7 +331,14 @@ static bool has_found(const train_image_t *t)
 static err_t run_heads(train_image_t *t, const exec_batch_t *base, const train_image_input_t *inputs,
                        int64_t n)
 {
-    for (int64_t i = 0; i < n && !has_found(t); i++) TRY(run_boxes(t, base, i));
+    for (int64_t i = 0; i < n && !has_found(t); i++) {
+        exec_batch_t batch = *base;
+        const int64_t first = i * t->n_box_rows;
+        batch.n = t->counts[i].n_regions;
+        batch.input[t->ports.box_regions] = (const float *)t->box_regions.device + first * ROI_ALIGN_VALUES;
+        target_inputs_set(&t->box, first, t->box_ports, &batch);
+        TRY(run_rows(t, SECTION_BOX, &batch, i));
+    }
     for (int64_t i = 0; i < n && !has_found(t) && t->ports.mask_regions >= 0; i++)
         TRY(run_masks(t, base, &inputs[i], i));
     return ERR_OK;

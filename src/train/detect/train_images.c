@@ -64,38 +64,37 @@ static size_t gradient_bytes(const train_images_t *t)
     return (size_t)t->options.image.graph->n_flat_trained * sizeof(float);
 }
 
-static err_t allocate(train_images_t *t)
+err_t train_images_new(const train_images_options_t *options, train_images_t **out)
 {
-    const train_images_options_t *o = &t->options;
-    const backend_t *backend = o->image.backend;
-    const int64_t n = o->image.max_images;
-    const graph_t *g = exec_graph(o->image.exec);
     static const char what[] = "images of a micro-batch";
+    const backend_t *backend = options->image.backend;
+    const int64_t n = options->image.max_images;
+    const graph_t *g = exec_graph(options->image.exec);
+    train_images_t *t = NULL;
+    err_t err;
+    TRY(mem_new(sizeof *t, "training of a detector", &t));
+    t->options = *options;
     for (int i = 0; i < g->n_nodes; i++)
         if (graph_count_losses(g, i + 1) > graph_count_losses(g, i)) {
             ASSERT(t->n_losses < GRAPH_MAX_OUTPUTS);
             t->sum_of[t->n_losses++] = find_sum(g->nodes[i].name);
         }
-    TRY(train_image_new(&o->image, &t->train));
-    TRY(hd_buffer_new(backend, (size_t)t->n_losses * 2 * sizeof(float), "losses", &t->tally));
-    TRY(mem_new_array(o->max_local, sizeof *t->items, "images of a batch", &t->items));
-    TRY(mem_new_array(o->max_local, sizeof *t->cuts, "images of a batch", &t->cuts));
-    TRY(mem_new_array(n, sizeof *t->inputs, what, &t->inputs));
-    TRY(mem_new_array(n, sizeof *t->counts, what, &t->counts));
-    TRY(mem_new_array(n, sizeof *t->masks, what, &t->masks));
-    TRY(mem_new_array(n * o->image.max_objects, sizeof *t->boxes, "objects of images", &t->boxes));
-    return o->max_local > 1 ? backend_alloc(backend, gradient_bytes(t), "accumulated gradients", &t->added)
-                            : ERR_OK;
-}
-
-err_t train_images_new(const train_images_options_t *options, train_images_t **out)
-{
-    train_images_t *t = NULL;
-    TRY(mem_new(sizeof *t, "training of a detector", &t));
-    t->options = *options;
-    err_t err = allocate(t);
-    if (err != ERR_OK) train_images_free(&t);
+    TRY_OUT(err, train_image_new(&options->image, &t->train));
+    TRY_OUT(err, hd_buffer_new(backend, (size_t)t->n_losses * 2 * sizeof(float), "losses", &t->tally));
+    TRY_OUT(err, mem_new_array(options->max_local, sizeof *t->items, "images of a batch", &t->items));
+    TRY_OUT(err, mem_new_array(options->max_local, sizeof *t->cuts, "images of a batch", &t->cuts));
+    TRY_OUT(err, mem_new_array(n, sizeof *t->inputs, what, &t->inputs));
+    TRY_OUT(err, mem_new_array(n, sizeof *t->counts, what, &t->counts));
+    TRY_OUT(err, mem_new_array(n, sizeof *t->masks, what, &t->masks));
+    TRY_OUT(err,
+            mem_new_array(n * options->image.max_objects, sizeof *t->boxes, "objects of images", &t->boxes));
+    if (options->max_local > 1)
+        TRY_OUT(err, backend_alloc(backend, gradient_bytes(t), "accumulated gradients", &t->added));
     *out = t;
+    return ERR_OK;
+out:
+    train_images_free(&t);
+    *out = NULL;
     return err;
 }
 
@@ -224,18 +223,6 @@ int64_t train_images_pass(int64_t most, int64_t left)
     return left >= most ? most : n;
 }
 
-/* Marks where the canvas changes; with synchronized batch norm where that of any rank does. */
-static err_t find_cuts(train_images_t *t, const train_images_part_t *part)
-{
-    const train_images_options_t *o = &t->options;
-    for (int64_t i = 0; i < part->n; i++) {
-        const detection_place_t *place = place_of(part, part->first + i);
-        t->cuts[i] = i > 0 && place->canvas != place[-1].canvas;
-    }
-    return o->sum_shared && o->image.max_images > 1 ? o->sum_shared(o->share_context, t->cuts, part->n)
-                                                    : ERR_OK;
-}
-
 err_t train_images_run(train_images_t *t, const train_images_part_t *part, float *sums,
                        train_images_sec_t *cost)
 {
@@ -245,7 +232,13 @@ err_t train_images_run(train_images_t *t, const train_images_part_t *part, float
     bool added = false;
     if (part->first == 0) t->found.where[0] = '\0';
     if (part->n == 0) return backend_zero(backend, grads, gradient_bytes(t));
-    TRY(find_cuts(t, part));
+    /* Cuts where the canvas changes; with synchronized batch norm where that of any rank does. */
+    for (int64_t i = 0; i < part->n; i++) {
+        const detection_place_t *place = place_of(part, part->first + i);
+        t->cuts[i] = i > 0 && place->canvas != place[-1].canvas;
+    }
+    if (t->options.sum_shared && most > 1)
+        TRY(t->options.sum_shared(t->options.share_context, t->cuts, part->n));
     for (int64_t i = 0, n; i < part->n; i += n) {
         int64_t cut = i + 1; /* the next one */
         while (cut < part->n && !(t->cuts[cut] > 0)) cut++;
