@@ -181,9 +181,9 @@ static const H5FD_class_t driver_class = {
     .fl_map = H5FD_FLMAP_DICHOTOMY,
 };
 
-/* Makes H5Fcreate and H5Fopen with `fapl` use driver->fd; they ignore the file name. The driver is never
- * unregistered: when HDF5 1.10 closes a file, it reads the driver's table after dropping the last
- * reference to it. */
+/* Makes H5Fcreate and H5Fopen with `fapl` use driver->fd; they ignore the file name. `driver` must outlive the
+ * HDF5 file. The class is never unregistered: when HDF5 1.10 closes a file, it reads the driver's table after dropping the
+ * last reference to it. */
 static err_t set_driver(hid_t fapl, h5_driver_t *driver)
 {
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;

@@ -194,7 +194,7 @@ bool nccl_end_within(nccl_end_t call, ncclComm_t handle, double sec)
     }
     struct timespec until = thread_time_after(sec);
     if (pthread_clockjoin_np(thread, NULL, CLOCK_MONOTONIC, &until) != 0) {
-        pthread_detach(thread);
+        pthread_detach(thread); /* which still uses `ending` */
         return false;
     }
     mem_free(&ending);
