@@ -77,21 +77,17 @@ static err_t bind_request(request_t *r, const cmd_context_t *context, int *n_wor
     return request_defaults(r);
 }
 
-/* The error for a command line that does not begin with a case. */
-static err_t raise_no_case(const cmd_context_t *context)
-{
-    for (int k = 0; k < context->argc; k++)
-        for (int i = 0; bench_cases[i]; i++)
-            if (strcmp(bench_cases[i]->name, context->argv[k]) == 0)
-                RAISE(ERR_USAGE, "dptrain bench: the case '%s' must come before the options",
-                      context->argv[k]);
-    RAISE(ERR_USAGE, "dptrain bench: expected a case, such as comm, or all, before the options; dptrain "
-                     "bench --help lists them");
-}
-
 static err_t parse_request(request_t *r, const cmd_context_t *context, int n_words)
 {
-    if (r->n_cases == 0) return raise_no_case(context);
+    if (r->n_cases == 0) {
+        for (int k = 0; k < context->argc; k++)
+            for (int i = 0; bench_cases[i]; i++)
+                if (strcmp(bench_cases[i]->name, context->argv[k]) == 0)
+                    RAISE(ERR_USAGE, "dptrain bench: the case '%s' must come before the options",
+                          context->argv[k]);
+        RAISE(ERR_USAGE, "dptrain bench: expected a case, such as comm, or all, before the options; dptrain "
+                         "bench --help lists them");
+    }
     bench_comm_long_names(context->argc - n_words, context->argv + n_words);
     TRY(opt_parse(r->groups, N_COMMON + r->n_cases + 1, context->argc - n_words, context->argv + n_words,
                   NULL, 0, NULL));

@@ -193,15 +193,6 @@ bool cmd_asks_for_help(const cmd_context_t *context)
     return help_wanted(context, &topic) != HELP_NONE;
 }
 
-static void print_usage_tsv(const char *usage)
-{
-    while (*usage) {
-        int n = (int)strcspn(usage, "\n");
-        print_out("usage\t%.*s\n", n, usage);
-        usage += n + (usage[n] != '\0');
-    }
-}
-
 /* Prints paragraphs as wide as the terminal, and lines that are indented, or follow such lines, as they are. */
 static void print_usage(const char *usage)
 {
@@ -267,25 +258,10 @@ static err_t check_topic(const cmd_context_t *context, const opt_group_t *groups
           n ? " and " : "");
 }
 
-static void print_topics(const cmd_context_t *context, const opt_group_t *groups, int n_groups, bool left_out)
-{
-    char topics[OPT_MAX_TOPICS][OPT_TOPIC_BYTES], list[512], name[64], text[1024];
-    full_name(context, name, sizeof name);
-    join_topics(groups, n_groups, list, sizeof list);
-    if (opt_topics(groups, n_groups, topics) > 1)
-        snprintf(text, sizeof text, "More: %s --help all, or --help TOPIC: %s", name, list);
-    else if (left_out)
-        snprintf(text, sizeof text, "More: %s --help all", name);
-    else
-        return;
-    print_out("\n");
-    table_put_wrapped(stdout, text, 0, 0, opt_help_columns());
-}
-
 static err_t print_help(const cmd_context_t *context, const char *usage, const opt_group_t *groups,
                         int n_groups, const char *topic)
 {
-    char text[USAGE_BYTES];
+    char text[USAGE_BYTES], topics[OPT_MAX_TOPICS][OPT_TOPIC_BYTES], list[512], name[64];
     int n_left_out = 0;
     if (topic) TRY(check_topic(context, groups, n_groups, topic));
     if (!log_speaks()) return ERR_OK;
@@ -294,7 +270,17 @@ static err_t print_help(const cmd_context_t *context, const char *usage, const o
     print_usage(text);
     print_examples(context, false);
     TRY(opt_help(groups, n_groups, topic, &n_left_out));
-    if (!topic) print_topics(context, groups, n_groups, cut || n_left_out > 0);
+    if (topic) return ERR_OK;
+    full_name(context, name, sizeof name);
+    join_topics(groups, n_groups, list, sizeof list);
+    if (opt_topics(groups, n_groups, topics) > 1)
+        snprintf(text, sizeof text, "More: %s --help all, or --help TOPIC: %s", name, list);
+    else if (cut || n_left_out > 0)
+        snprintf(text, sizeof text, "More: %s --help all", name);
+    else
+        return ERR_OK;
+    print_out("\n");
+    table_put_wrapped(stdout, text, 0, 0, opt_help_columns());
     return ERR_OK;
 }
 
@@ -309,7 +295,11 @@ bool cmd_wants_help(const cmd_context_t *context, const char *usage, const opt_g
         char text[USAGE_BYTES];
         if (log_speaks()) {
             usage_text(usage, true, text);
-            print_usage_tsv(text);
+            for (const char *at = text; *at;) {
+                const int n = (int)strcspn(at, "\n");
+                print_out("usage\t%.*s\n", n, at);
+                at += n + (at[n] != '\0');
+            }
             opt_help_tsv(groups, n_groups);
             print_examples(context, true);
         }
@@ -326,8 +316,16 @@ void cmd_tell_word(const cmd_context_t *context, const char *kind, const char *n
         print_out("%s\t%s\t%s\n", kind, name, summary);
 }
 
-static err_t print_commands(const cmd_t *list)
+err_t cmd_help_commands(const char *word, const cmd_t *list)
 {
+    const char *topic;
+    if (!log_speaks()) return ERR_OK;
+    if (help_of_word(word, &topic) == HELP_TSV) {
+        print_out("version\t%s\n", version_number);
+        for (const cmd_t *cmd = list; cmd->name; cmd++)
+            print_out("command\t%s\t%s\n", cmd->name, cmd->summary);
+        return ERR_OK;
+    }
     const cmd_context_t context = {.name = {""}};
     table_t table = {.columns = {{NULL, true}, {NULL, true}},
                      .n_columns = 2,
@@ -351,18 +349,5 @@ static err_t print_commands(const cmd_t *list)
         "3 invalid input data; 4 system or library failure; 5 a peer was lost or a wait\n"
         "timed out; 6 a comparison decided nothing; 130, 143 stopped by Ctrl-C, SIGTERM\n"
         "(1 under bare mpirun).\n");
-    return err;
-}
-
-err_t cmd_help_commands(const char *word, const cmd_t *list)
-{
-    const char *topic;
-    if (!log_speaks()) return ERR_OK;
-    if (help_of_word(word, &topic) == HELP_TSV) {
-        print_out("version\t%s\n", version_number);
-        for (const cmd_t *cmd = list; cmd->name; cmd++)
-            print_out("command\t%s\t%s\n", cmd->name, cmd->summary);
-        return ERR_OK;
-    }
-    return cmd_fail(print_commands(list));
+    return cmd_fail(err);
 }

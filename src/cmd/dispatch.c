@@ -91,26 +91,23 @@ static err_t run_command(const cmd_t *cmd, int n, char **words, void (*abort_job
     return cmd->run(&context);
 }
 
-/* `help`, --help and -h, alone or before the name of a command and a topic of its help. */
-static err_t help_first(int argc, char **argv, void (*abort_job)(err_t code))
-{
-    static char help[] = "--help";
-    const char *name = argc > 2 ? argv[2] : "";
-    if (name[0] == '\0' || name[0] == '-' || opt_is_among(name, "all|help|version"))
-        return cmd_help_commands(argv[1], cmds);
-    const cmd_t *cmd = find_command(name);
-    if (!cmd) return cmd_fail(raise_unknown(name));
-    argv[1] = argv[2];
-    argv[2] = help;
-    return run_command(cmd, argc - 1, argv + 1, abort_job);
-}
-
+/* `help`, --help and -h stand alone or before the name of a command and a topic of its help. */
 static err_t run_words(int argc, char **argv, void (*abort_job)(err_t code))
 {
     const char *word = argc > 1 ? argv[1] : "";
     err_t err = isa_check();
     if (err != ERR_OK) return cmd_fail(err);
-    if (strcmp(word, "help") == 0 || cmd_is_help(word)) return help_first(argc, argv, abort_job);
+    if (strcmp(word, "help") == 0 || cmd_is_help(word)) {
+        static char help[] = "--help";
+        const char *name = argc > 2 ? argv[2] : "";
+        if (name[0] == '\0' || name[0] == '-' || opt_is_among(name, "all|help|version"))
+            return cmd_help_commands(argv[1], cmds);
+        const cmd_t *cmd = find_command(name);
+        if (!cmd) return cmd_fail(raise_unknown(name));
+        argv[1] = argv[2];
+        argv[2] = help;
+        return run_command(cmd, argc - 1, argv + 1, abort_job);
+    }
     if (strcmp(word, "version") == 0 || strcmp(word, "--version") == 0) {
         if (log_speaks())
             print_out("dptrain %s (%s, %s)\n", version_number, version_git_hash, version_compiler);

@@ -152,23 +152,6 @@ static err_t evaluate(runtime_t *runtime, const char *where, const eval_options_
     return err;
 }
 
-/* Needs no device. */
-static err_t eval_results(const cmd_context_t *context, const eval_options_t *options, const char *second)
-{
-    runtime_t runtime = {0};
-    score_type_t want = 0; /* SCORE_TYPE_COUNT: "auto" */
-    while (want < SCORE_TYPE_COUNT && strcmp(options->score, score_type_names[want]) != 0) want++;
-    const results_options_t results = {.files = {options->results, second},
-                                       .data = options->evaluate.data,
-                                       .split = options->evaluate.split,
-                                       .want = want,
-                                       .json = options->evaluate.json,
-                                       .per_category = options->per_category};
-    err_t err = runtime_open_comm(&options->runtime, context->abort_job, &runtime);
-    if (err == ERR_OK) err = evaluate_results(runtime.comm, &results);
-    return runtime_close(&runtime, err);
-}
-
 err_t cmd_eval(const cmd_context_t *context)
 {
     eval_options_t options = {0};
@@ -192,8 +175,20 @@ err_t cmd_eval(const cmd_context_t *context)
     if (err == ERR_OK) err = check_options(&options, groups, where);
     if (err != ERR_OK || cmd_only_checks()) return cmd_fail(err);
     options.evaluate.split = strcmp(options.split, split_names[SPLIT_TRAIN]) == 0 ? SPLIT_TRAIN : SPLIT_VAL;
-    if (options.results) return eval_results(context, &options, where);
     runtime_t runtime = {0};
+    if (options.results) {     /* needs no device */
+        score_type_t want = 0; /* SCORE_TYPE_COUNT: "auto" */
+        while (want < SCORE_TYPE_COUNT && strcmp(options.score, score_type_names[want]) != 0) want++;
+        const results_options_t results = {.files = {options.results, where},
+                                           .data = options.evaluate.data,
+                                           .split = options.evaluate.split,
+                                           .want = want,
+                                           .json = options.evaluate.json,
+                                           .per_category = options.per_category};
+        err = runtime_open_comm(&options.runtime, context->abort_job, &runtime);
+        if (err == ERR_OK) err = evaluate_results(runtime.comm, &results);
+        return runtime_close(&runtime, err);
+    }
     err = progress_watch();
     if (err == ERR_OK) err = runtime_open(&options.runtime, context->abort_job, &runtime);
     options.evaluate.timeout_sec = options.runtime.timeout_sec;

@@ -56,23 +56,6 @@ static const opt_t table[] = {
 static const char *const verbs[] = {"show", "hostfile", "ssh-config", NULL};
 enum { N_OPTIONS = sizeof table / sizeof table[0] };
 
-static err_t write_all(const hosts_t *hosts, const char *verb, const hosts_options_t *options, FILE *out)
-{
-    if (strcmp(verb, "hostfile") == 0)
-        hosts_write_hostfile(hosts, out);
-    else if (strcmp(verb, "ssh-config") == 0)
-        TRY(hosts_write_ssh_config(hosts, options->known_hosts, out));
-    else if (strcmp(options->format, "json") == 0)
-        TRY(hosts_write_json(hosts, out));
-    else if (strcmp(options->format, "tsv") == 0)
-        hosts_write_tsv(hosts, out);
-    else
-        TRY(hosts_write_table(hosts, out));
-    /* A truncated list of hosts looks complete. */
-    if (fflush(out) != 0 || ferror(out)) RAISE(ERR_SYSTEM, "cannot write the hosts: %s", strerror(errno));
-    return ERR_OK;
-}
-
 static err_t run_verb(const char *const *words, int n, const opt_group_t *group,
                       const hosts_options_t *options)
 {
@@ -90,7 +73,19 @@ static err_t run_verb(const char *const *words, int n, const opt_group_t *group,
     TRY(hosts_read(words[1], &hosts));
     TRY_OUT(err, hosts_filter(&hosts, options->include, options->exclude));
     TRY_OUT(err, hosts_default_login(&hosts, options->port, options->user, options->key));
-    err = write_all(&hosts, words[0], options, stdout);
+    if (strcmp(words[0], "hostfile") == 0)
+        hosts_write_hostfile(&hosts, stdout);
+    else if (strcmp(words[0], "ssh-config") == 0)
+        TRY_OUT(err, hosts_write_ssh_config(&hosts, options->known_hosts, stdout));
+    else if (strcmp(options->format, "json") == 0)
+        TRY_OUT(err, hosts_write_json(&hosts, stdout));
+    else if (strcmp(options->format, "tsv") == 0)
+        hosts_write_tsv(&hosts, stdout);
+    else
+        TRY_OUT(err, hosts_write_table(&hosts, stdout));
+    /* A truncated list of hosts looks complete. */
+    if (fflush(stdout) != 0 || ferror(stdout))
+        RAISE_OUT(err, ERR_SYSTEM, "cannot write the hosts: %s", strerror(errno));
 out:
     hosts_free(&hosts);
     return err;

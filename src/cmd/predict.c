@@ -89,15 +89,6 @@ static err_t check_kind(opt_group_t groups[N_GROUPS], const char *model)
                                   others);
 }
 
-/* What a checkpoint holds is not known yet. */
-static err_t check_options(const options_t *options, opt_group_t groups[N_GROUPS], const char *where)
-{
-    const weights_options_t *weights = &options->predict.weights;
-    TRY(dataset_check_name(options->predict.data));
-    TRY(weights_options_check(weights, &groups[GROUP_WEIGHTS], where));
-    return trained_is_weights(where) ? check_kind(groups, weights->model) : ERR_OK;
-}
-
 static err_t predict(runtime_t *runtime, const char *where, const image_list_t *list, const options_t *o,
                      opt_group_t groups[N_GROUPS])
 {
@@ -145,7 +136,12 @@ err_t cmd_predict(const cmd_context_t *context)
     if (err == ERR_OK)
         err = opt_parse(groups, N_GROUPS, context->argc, context->argv, words, context->argc, &n);
     if (err == ERR_OK) err = console_apply(&options.console);
-    if (err == ERR_OK && n > 0) err = check_options(&options, groups, words[0]);
+    if (err == ERR_OK && n > 0) err = dataset_check_name(options.predict.data);
+    if (err == ERR_OK && n > 0)
+        err = weights_options_check(&options.predict.weights, &groups[GROUP_WEIGHTS], words[0]);
+    /* What a checkpoint holds is not known yet. */
+    if (err == ERR_OK && n > 0 && trained_is_weights(words[0]))
+        err = check_kind(groups, options.predict.weights.model);
     if (err == ERR_OK) image_set_max_pixels(options.max_image_pixels);
     const bool only_checks = err == ERR_OK && n > 1 && cmd_only_checks();
     if (err == ERR_OK && !only_checks) err = list_images(words, n, &list);

@@ -100,18 +100,6 @@ static err_t print_comparison(const void *context, FILE *out)
     return compare_print(p->comparison, p->options, report_files_render(p->format), out);
 }
 
-/* Unlike in a report, an unreadable file is fatal: it may hold the metrics that are worse. */
-static err_t read_recording(arena_t *arena, const char *name, report_t *report)
-{
-    const char **files;
-    int n;
-    err_t worst = ERR_OK;
-    TRY(report_files_expand(arena, name, &files, &n));
-    TRY(report_files_read(report, files, n, &worst));
-    if (worst != ERR_OK) RAISE(worst, "%s was not read completely, so nothing was compared", name);
-    return ERR_OK;
-}
-
 static err_t check_worse(const comparison_t *c)
 {
     enum { MAX_SHOWN = 5 };
@@ -131,16 +119,6 @@ static err_t check_worse(const comparison_t *c)
     RAISE(ERR_GATE, "%d of %d metric%s %s worse: %s", n, c->n_metrics, plural, verb, list);
 }
 
-static err_t check_decided(const comparison_t *c)
-{
-    if (compare_decided(c)) return ERR_OK;
-    const int n = c->n_of[VERDICT_INCONCLUSIVE];
-    RAISE(ERR_INCONCLUSIVE,
-          "nothing was decided: %d of %d metric%s %s inconclusive; record more starts, or interleave the "
-          "recordings (scripts/regress.sh ab); --allow-inconclusive returns 0",
-          n, c->n_metrics, c->n_metrics == 1 ? "" : "s", n == 1 ? "is" : "are");
-}
-
 static err_t run_compare(const void *values, const char *const *names, int n)
 {
     const compare_command_t *command = values;
@@ -155,11 +133,26 @@ static err_t run_compare(const void *values, const char *const *names, int n)
     arena_t arena = {0};
     err_t err = ERR_OK;
     if (n != 2) RAISE_OUT(err, ERR_USAGE, "dptrain report compare: expected two recordings, BASE and NEW");
-    for (int i = 0; i < 2; i++) TRY_OUT(err, read_recording(&arena, names[i], &reports[i]));
+    for (int i = 0; i < 2; i++) {
+        const char **files;
+        int n_files;
+        err_t worst = ERR_OK;
+        TRY_OUT(err, report_files_expand(&arena, names[i], &files, &n_files));
+        TRY_OUT(err, report_files_read(&reports[i], files, n_files, &worst));
+        /* Unlike in a report, an unreadable file is fatal: it may hold the metrics that are worse. */
+        if (worst != ERR_OK)
+            RAISE_OUT(err, worst, "%s was not read completely, so nothing was compared", names[i]);
+    }
     TRY_OUT(err, compare_reports(&reports[0], &reports[1], &options, &comparison));
     TRY_OUT(err, report_files_write(command->out, print_comparison, &printing));
     TRY_OUT(err, check_worse(&comparison));
-    if (!command->allow_inconclusive) err = check_decided(&comparison);
+    const int n_open = comparison.n_of[VERDICT_INCONCLUSIVE], n_metrics = comparison.n_metrics;
+    if (!command->allow_inconclusive && !compare_decided(&comparison))
+        RAISE_OUT(
+            err, ERR_INCONCLUSIVE,
+            "nothing was decided: %d of %d metric%s %s inconclusive; record more starts, or interleave the "
+            "recordings (scripts/regress.sh ab); --allow-inconclusive returns 0",
+            n_open, n_metrics, n_metrics == 1 ? "" : "s", n_open == 1 ? "is" : "are");
 out:
     compare_free(&comparison);
     for (int i = 0; i < 2; i++) report_free(&reports[i]);
@@ -284,19 +277,6 @@ static err_t check_slower(const history_t *history, int64_t n_last, bool allow_i
           (long long)n_last);
 }
 
-/* Complete recordings without any value: --case or --test matched nothing. */
-static err_t finish_filtered(const history_command_t *command, const history_options_t *options,
-                             history_t *history)
-{
-    const char *only_case = command->only_case, *only_test = command->only_test;
-    err_t err = history_finish(history, options);
-    if (err != ERR_DATA || history->n_recordings == history->n_interrupted || !(only_case || only_test))
-        return err;
-    RAISE(ERR_USAGE, "no point of the recordings has%s%s%s%s%s%s; omit the options to show all",
-          only_case ? " the case '" : "", only_case ? only_case : "", only_case ? "'" : "",
-          only_test ? " the test '" : "", only_test ? only_test : "", only_test ? "'" : "");
-}
-
 static err_t run_history(const void *values, const char *const *names, int n)
 {
     const history_command_t *command = values;
@@ -316,7 +296,14 @@ static err_t run_history(const void *values, const char *const *names, int n)
             "expected %d or more, or 0 for never",
             (long long)command->fail_on_change, STATS_CHANGE_MIN_LENGTH, STATS_CHANGE_MIN_LENGTH);
     TRY_OUT(err, read_history(&files, &history, &worst));
-    TRY_OUT(err, finish_filtered(command, &options, &history));
+    const char *only_case = command->only_case, *only_test = command->only_test;
+    err = history_finish(&history, &options);
+    /* Complete recordings without any value: --case or --test matched nothing. */
+    if (err == ERR_DATA && history.n_recordings != history.n_interrupted && (only_case || only_test))
+        RAISE_OUT(err, ERR_USAGE, "no point of the recordings has%s%s%s%s%s%s; omit the options to show all",
+                  only_case ? " the case '" : "", only_case ? only_case : "", only_case ? "'" : "",
+                  only_test ? " the test '" : "", only_test ? only_test : "", only_test ? "'" : "");
+    if (err != ERR_OK) goto out;
     TRY_OUT(err, report_files_write(command->out, print_history, &printing));
     err = check_slower(&history, command->fail_on_change, command->allow_inconclusive);
 out:
@@ -615,15 +602,6 @@ static err_t raise_filtered(const report_t *report)
           nearest ? "'?" : "");
 }
 
-static err_t check_usable(const report_t *report)
-{
-    int64_t n_records = 0, n_points = 0;
-    for (int i = 0; i < report->n_files; i++) n_records += report->files[i].n_records;
-    for (const report_run_t *run = report->runs; run; run = run->next) n_points += run->n_points;
-    if (n_records == 0) RAISE(ERR_DATA, "nothing to report: no usable record");
-    return report->n_filtered > 0 && n_points == 0 ? raise_filtered(report) : ERR_OK;
-}
-
 /* A table of training runs has no room for other records. */
 static err_t check_list(const report_t *report)
 {
@@ -665,7 +643,11 @@ static err_t read_and_print(report_t *report, const report_options_t *options, c
         RAISE(ERR_USAGE, "--case and --test select points of dptrain bench; a folder of runs has none");
     TRY(report_files_read(report, runs->names, runs->n, worst));
     if (report->n_files == 0 && *worst != ERR_OK) return ERR_OK; /* already logged */
-    TRY(check_usable(report));
+    int64_t n_records = 0, n_points = 0;
+    for (int i = 0; i < report->n_files; i++) n_records += report->files[i].n_records;
+    for (const report_run_t *run = report->runs; run; run = run->next) n_points += run->n_points;
+    if (n_records == 0) RAISE(ERR_DATA, "nothing to report: no usable record");
+    if (report->n_filtered > 0 && n_points == 0) return raise_filtered(report);
     if (runs->has_folder && strcmp(options->format, "csv") != 0) TRY(check_list(report));
     const printing_t printing = {report, options->format, runs};
     TRY(report_files_write(options->out, print_records, &printing));
