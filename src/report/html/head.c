@@ -129,13 +129,6 @@ static const char *place_id(const report_run_t *run, int place)
     return place == 0 ? run->hardware_id : place == 1 ? run->fabric_id : run->software_id;
 }
 
-/* Whether the other side's field of that name has another value. */
-static bool field_differs(const report_field_t *field, report_fields_t other)
-{
-    const report_field_t *its = fields_find(other, field->name);
-    return !its || strcmp(its->text ? its->text : "", field->text ? field->text : "") != 0;
-}
-
 /* Whether all runs of both sides have the same id. */
 static bool is_same(html_t *h, int place)
 {
@@ -158,11 +151,14 @@ static void place_cell(html_t *h, int side, int place, bool same)
     fputs(same ? "<td colspan=\"2\" class=\"both\">" : "<td>", h->out);
     for (int i = 0; i < fields.n; i++) {
         figure_t room;
-        bool marked = others.n > 0 && field_differs(&fields.at[i], others);
+        /* The other side's field of that name. */
+        const report_field_t *field = &fields.at[i], *its = fields_find(others, field->name);
+        bool marked =
+            others.n > 0 && (!its || strcmp(its->text ? its->text : "", field->text ? field->text : "") != 0);
         fputs(marked ? "<span class=\"kv differs\"><i>" : "<span class=\"kv\"><i>", h->out);
-        html_text(h, fields.at[i].name);
+        html_text(h, field->name);
         fputs("</i> ", h->out);
-        html_text(h, fields_text(&fields.at[i], &room));
+        html_text(h, fields_text(field, &room));
         fputs("</span> ", h->out);
     }
     if (fields.n == 0) fputs("not recorded", h->out);

@@ -69,25 +69,6 @@ err_t html_seconds(html_t *h, const html_item_t *item, int side, double *out)
     return ERR_OK;
 }
 
-/* The figure that the comparison's time gives: a rate is an amount of work, the same in all starts, per time.
- * Starts that the comparison left out do not disturb it. */
-static err_t use_comparison(html_t *h, const html_spec_t *spec, const html_item_t *item, int side,
-                            html_value_t *value)
-{
-    double *work, sec = compared_seconds(item, side);
-    int n = 0;
-    if (!isfinite(sec)) return ERR_OK;
-    TRY(arena_new(&h->arena, sizeof *work * (size_t)(value->n + 1), &work));
-    for (const metric_start_t *start = item->side[side]->starts; start && n < value->n; start = start->next)
-        if (isfinite(value_of_start(start, spec->figure)))
-            work[n++] = value_of_start(start, spec->figure) * start->p50;
-    value->middle = summarize_values(work, n).middle / sec;
-    value->low = fmin(value->low, value->middle);
-    value->high = fmax(value->high, value->middle);
-    value->disturbed = value->disturbed && item->compared->n_slowed[side == HTML_NOW] == 0;
-    return ERR_OK;
-}
-
 err_t html_spec_value(html_t *h, const html_spec_t *spec, const html_item_t *item, int side,
                       html_value_t *out)
 {
@@ -111,12 +92,21 @@ err_t html_spec_value(html_t *h, const html_spec_t *spec, const html_item_t *ite
             out->high = out->middle * start->p50 / timing->ci_low;
         }
     }
-    return spec->is_rate ? use_comparison(h, spec, item, side, out) : ERR_OK;
-}
-
-static bool is_bench(const metric_t *metric)
-{
-    return metric->starts && metric->starts->point;
+    const double sec = compared_seconds(item, side);
+    if (!spec->is_rate || !isfinite(sec)) return ERR_OK;
+    /* The figure that the comparison's time gives: a rate is an amount of work, the same in all starts, per time.
+     * Starts that the comparison left out do not disturb it. */
+    double *work;
+    int n = 0;
+    TRY(arena_new(&h->arena, sizeof *work * (size_t)(out->n + 1), &work));
+    for (const metric_start_t *start = metric->starts; start && n < out->n; start = start->next)
+        if (isfinite(value_of_start(start, spec->figure)))
+            work[n++] = value_of_start(start, spec->figure) * start->p50;
+    out->middle = summarize_values(work, n).middle / sec;
+    out->low = fmin(out->low, out->middle);
+    out->high = fmax(out->high, out->middle);
+    out->disturbed = out->disturbed && item->compared->n_slowed[side == HTML_NOW] == 0;
+    return ERR_OK;
 }
 
 /* NULL: not compared. */
@@ -135,7 +125,7 @@ err_t html_items_make(html_t *h)
     TRY(arena_new(&h->arena, sizeof *h->items * (size_t)(n_most + 1), &h->items));
     for (int side = 0; side < HTML_SIDES; side++)
         for (const metric_t *metric = h->metrics[side].first; metric; metric = metric->next) {
-            if (!is_bench(metric)) continue;
+            if (!metric->starts || !metric->starts->point) continue; /* of a training run */
             const metric_t *now =
                 metrics_find(&h->metrics[HTML_NOW], metric->case_name, metric->test, metric->key);
             if (side == HTML_BASE && now) continue;

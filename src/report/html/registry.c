@@ -28,36 +28,6 @@ static const section_t sections[] = {
 };
 enum { N_SECTIONS = sizeof sections / sizeof *sections };
 
-static err_t print_page(html_t *h)
-{
-    const char *title = h->in->title ? h->in->title : "dptrain report", *summary;
-    TRY(html_summary(h, &summary));
-    fputs("<!DOCTYPE html>\n<html xmlns=\"http://www.w3.org/1999/xhtml\" lang=\"en\">\n<head>\n"
-          "<meta charset=\"utf-8\"/>\n" HTML_GENERATOR "\n"
-          "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\n<title>",
-          h->out);
-    html_text(h, title);
-    fprintf(h->out, "</title>\n<style>\n%s\n", chart_css);
-    for (int i = 0; html_css[i]; i++) fprintf(h->out, "%s\n", html_css[i]);
-    fputs("</style>\n</head>\n<body>\n<header>\n<h1>", h->out);
-    html_text(h, title);
-    fputs("</h1>\n<p>", h->out);
-    html_text(h, summary);
-    fputs("</p>\n</header>\n", h->out);
-    fputs("<nav aria-label=\"sections\">", h->out);
-    for (int i = 0; i < N_SECTIONS; i++)
-        if (sections[i].print != html_rest && sections[i].has(h))
-            fprintf(h->out, "<a href=\"#%s\">%s</a>", sections[i].id, sections[i].name);
-    fputs("</nav>\n", h->out);
-    fputs("<main>\n", h->out);
-    for (int i = 0; i < N_SECTIONS; i++)
-        if (sections[i].has(h)) TRY(sections[i].print(h));
-    fputs("</main>\n<footer>Made by dptrain report html. Figures and formulas: docs/records.md of "
-          "dptrain.</footer>\n</body>\n</html>\n",
-          h->out);
-    return ERR_OK;
-}
-
 /* The runs alone, or the reason for a missing comparison or history, are not worth a page. */
 static bool has_anything(const html_t *h)
 {
@@ -80,7 +50,31 @@ err_t html_print(const html_input_t *input, FILE *out)
     TRY_OUT(err, html_items_make(&h));
     if (!has_anything(&h))
         RAISE_OUT(err, ERR_DATA, "nothing to show: no usable measurement, training step or epoch");
-    err = print_page(&h);
+    const char *title = input->title ? input->title : "dptrain report", *summary;
+    TRY_OUT(err, html_summary(&h, &summary));
+    fputs("<!DOCTYPE html>\n<html xmlns=\"http://www.w3.org/1999/xhtml\" lang=\"en\">\n<head>\n"
+          "<meta charset=\"utf-8\"/>\n" HTML_GENERATOR "\n"
+          "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\n<title>",
+          out);
+    html_text(&h, title);
+    fprintf(out, "</title>\n<style>\n%s\n", chart_css);
+    for (int i = 0; html_css[i]; i++) fprintf(out, "%s\n", html_css[i]);
+    fputs("</style>\n</head>\n<body>\n<header>\n<h1>", out);
+    html_text(&h, title);
+    fputs("</h1>\n<p>", out);
+    html_text(&h, summary);
+    fputs("</p>\n</header>\n", out);
+    fputs("<nav aria-label=\"sections\">", out);
+    for (int i = 0; i < N_SECTIONS; i++)
+        if (sections[i].print != html_rest && sections[i].has(&h))
+            fprintf(out, "<a href=\"#%s\">%s</a>", sections[i].id, sections[i].name);
+    fputs("</nav>\n", out);
+    fputs("<main>\n", out);
+    for (int i = 0; i < N_SECTIONS; i++)
+        if (sections[i].has(&h)) TRY_OUT(err, sections[i].print(&h));
+    fputs("</main>\n<footer>Made by dptrain report html. Figures and formulas: docs/records.md of "
+          "dptrain.</footer>\n</body>\n</html>\n",
+          out);
 out:
     for (int side = 0; side < HTML_SIDES; side++) metrics_free(&h.metrics[side]);
     intern_free(&h.words);

@@ -40,21 +40,11 @@ static int compare_rows(const void *a, const void *b)
     return strcmp(x->label, y->label);
 }
 
-/* The reason of an inconclusive metric, or the part that a change is attributed to. */
-static err_t remark_text(html_t *h, const compare_metric_t *metric, const char **out)
-{
-    *out = metric->reason;
-    if (!metric->attributed_to) return ERR_OK;
-    if (!isfinite(metric->attributed_to->share))
-        return arena_format(&h->arena, out, "mostly %s", metrics_part_label(metric->attributed_to->name));
-    return arena_format(&h->arena, out, "%s: %.0f %% of the change",
-                        metrics_part_label(metric->attributed_to->name), 100 * metric->attributed_to->share);
-}
-
 static err_t print_row(html_t *h, const chart_forest_t *forest, const compare_metric_t *metric)
 {
     const char *name, *change, *times, *said, *kind = verdict_names[metric->verdict];
     const stats_difference_t *d = &metric->difference;
+    const compare_part_t *part = metric->attributed_to;
     const char **keys, *words, *interval;
     int n = 0;
     TRY(arena_new(&h->arena, sizeof *keys * (size_t)(h->in->comparison->n_metrics + 1), &keys));
@@ -69,7 +59,13 @@ static err_t print_row(html_t *h, const chart_forest_t *forest, const compare_me
         TRY(arena_format(&h->arena, &change, "%s (%s)", figure_change(d->ratio - 1).text, interval));
     }
     TRY(arena_format(&h->arena, &times, "%s → %s", figure_time(d->base).text, figure_time(d->now).text));
-    TRY(remark_text(h, metric, &said));
+    /* The reason of an inconclusive metric, or the part that a change is attributed to. */
+    said = metric->reason;
+    if (part && isfinite(part->share))
+        TRY(arena_format(&h->arena, &said, "%s: %.0f %% of the change", metrics_part_label(part->name),
+                         100 * part->share));
+    else if (part)
+        TRY(arena_format(&h->arena, &said, "mostly %s", metrics_part_label(part->name)));
     fputs("<tr><th scope=\"row\">", h->out);
     html_text(h, name);
     if (said[0]) {

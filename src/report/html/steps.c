@@ -16,11 +16,6 @@ static const html_spec_t efficiency_spec = {.case_name = "step",
                                             .low = "efficiency_low",
                                             .high = "efficiency_high"};
 
-static bool is_step(const html_item_t *item)
-{
-    return strcmp(item->case_name, "step") == 0;
-}
-
 static bool is_trained(const report_run_t *run)
 {
     return run->train && run->train->n_steady > 0 && run->train->step_sec[STEP_TOTAL] > 0;
@@ -117,9 +112,9 @@ static err_t add_samples(const metric_start_t *start, double share[N_PARTS], boo
     return ERR_OK;
 }
 
-/* From the figures of the records, whose forward and backward are one. */
-static err_t split_figures(html_t *h, const metric_t *metric, step_split_t *out)
+static err_t bench_split(html_t *h, const html_item_t *item, int side, step_split_t *out)
 {
+    /* Of records without samples of parts, whose forward and backward are one. */
     static const struct {
         const char *name;
         int part;
@@ -127,16 +122,6 @@ static err_t split_figures(html_t *h, const metric_t *metric, step_split_t *out)
                   {"compute_share", PART_COMPUTE},
                   {"exposed_comm_share", PART_COMM},
                   {"optimizer_share", PART_OPTIMIZER}};
-    for (int i = 0; i < 4; i++) {
-        html_value_t value;
-        TRY(html_value(h, metric, shares[i].name, &value));
-        out->share[shares[i].part] = shown_share(value.middle);
-    }
-    return ERR_OK;
-}
-
-static err_t bench_split(html_t *h, const html_item_t *item, int side, step_split_t *out)
-{
     double sec;
     int n = 0;
     bool found;
@@ -147,7 +132,11 @@ static err_t bench_split(html_t *h, const html_item_t *item, int side, step_spli
         n += found;
     }
     for (int part = 0; part < N_PARTS && n > 0; part++) out->share[part] /= n;
-    if (n == 0) TRY(split_figures(h, item->side[side], out));
+    for (int i = 0; n == 0 && i < 4; i++) {
+        html_value_t value;
+        TRY(html_value(h, item->side[side], shares[i].name, &value));
+        out->share[shares[i].part] = shown_share(value.middle);
+    }
     finish_split(out);
     TRY(html_seconds(h, item, side, &sec));
     TRY(arena_format(&h->arena, &out->time, "%s", figure_time(sec).text));
@@ -233,7 +222,7 @@ static err_t draw_steps(html_t *h, const void *efficiency)
     for (const html_matrix_t *m = efficiency; m; m = m->next) TRY(draw_efficiency(h, m));
     TRY(arena_new(&h->arena, sizeof *splits * (size_t)(HTML_SIDES * h->n_items + 1), &splits));
     for (int i = 0; i < h->n_items; i++)
-        for (int side = 0; side < HTML_SIDES && is_step(&h->items[i]); side++) {
+        for (int side = 0; side < HTML_SIDES && strcmp(h->items[i].case_name, "step") == 0; side++) {
             html_value_t compute;
             if (!h->items[i].side[side]) continue;
             TRY(html_value(h, h->items[i].side[side], "compute_share", &compute));

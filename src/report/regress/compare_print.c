@@ -264,32 +264,11 @@ static err_t print_inconclusive(view_t *v)
     return ERR_OK;
 }
 
-static err_t print_summary(view_t *v)
-{
-    static const verdict_t order[VERDICTS] = {VERDICT_WORSE, VERDICT_BETTER, VERDICT_SAME,
-                                              VERDICT_INCONCLUSIVE};
-    const comparison_t *c = v->comparison;
-    const char *text = "", *change;
-    for (int i = 0; i < VERDICTS; i++)
-        TRY(arena_format(&v->arena, &text, "%s%s%d %s", text, i ? ", " : "", c->n_of[order[i]],
-                         verdict_names[order[i]]));
-    const char *before = "; worse: ";
-    for (const compare_metric_t *at = c->metrics; at; at = at->next) {
-        if (at->verdict != VERDICT_WORSE) continue;
-        TRY(change_text(v, at->difference.ratio, &change));
-        TRY(arena_format(&v->arena, &text, "%s%s%s %s%s%s", text, before, at->label, change,
-                         at->attributed_to ? " in " : "",
-                         at->attributed_to ? metrics_part_label(at->attributed_to->name) : ""));
-        before = ", ";
-    }
-    if (!compare_decided(c)) TRY(arena_format(&v->arena, &text, "%s: nothing was decided", text));
-    v->render->note(v->out, text);
-    return ERR_OK;
-}
-
 err_t compare_print(const comparison_t *comparison, const compare_options_t *options, const render_t *render,
                     FILE *out)
 {
+    static const verdict_t order[VERDICTS] = {VERDICT_WORSE, VERDICT_BETTER, VERDICT_SAME,
+                                              VERDICT_INCONCLUSIVE};
     view_t view = {.comparison = comparison, .options = options, .render = render, .out = out};
     err_t err;
     TRY_OUT(err, print_head(&view));
@@ -301,7 +280,22 @@ err_t compare_print(const comparison_t *comparison, const compare_options_t *opt
         for (int i = 0; i < comparison->n_notes; i++) render->note(out, comparison->notes[i]);
         render->facts(out, NULL, 0);
     }
-    err = print_summary(&view);
+    const char *text = "", *change;
+    for (int i = 0; i < VERDICTS; i++)
+        TRY_OUT(err, arena_format(&view.arena, &text, "%s%s%d %s", text, i ? ", " : "",
+                                  comparison->n_of[order[i]], verdict_names[order[i]]));
+    const char *before = "; worse: ";
+    for (const compare_metric_t *at = comparison->metrics; at; at = at->next) {
+        if (at->verdict != VERDICT_WORSE) continue;
+        TRY_OUT(err, change_text(&view, at->difference.ratio, &change));
+        TRY_OUT(err, arena_format(&view.arena, &text, "%s%s%s %s%s%s", text, before, at->label, change,
+                                  at->attributed_to ? " in " : "",
+                                  at->attributed_to ? metrics_part_label(at->attributed_to->name) : ""));
+        before = ", ";
+    }
+    if (!compare_decided(comparison))
+        TRY_OUT(err, arena_format(&view.arena, &text, "%s: nothing was decided", text));
+    render->note(out, text);
 out:
     arena_free(&view.arena);
     return err;

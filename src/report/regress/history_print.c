@@ -163,22 +163,6 @@ err_t history_print_csv(const history_t *history, FILE *out)
     return ERR_OK;
 }
 
-/* The range of the blocks: all values, and at least the minimum effect, so that noise looks flat. */
-static void find_span(const history_metric_t *metric, double min_effect, double *low, double *high)
-{
-    *low = INFINITY;
-    *high = 0;
-    for (int i = 0; i < metric->n_values; i++) {
-        if (metric->values[i].disturbed) continue;
-        *low = fmin(*low, metric->values[i].sec);
-        *high = fmax(*high, metric->values[i].sec);
-    }
-    double middle = (*low + *high) / 2, half = (*high - *low) / 2;
-    half = fmax(half, fmax(min_effect, 0.01) * middle);
-    *low = middle - half;
-    *high = middle + half;
-}
-
 /* Mean of the undisturbed values of recordings [from, to); NAN: none. *disturbed: there are disturbed ones.
  */
 static double mean_of(const history_metric_t *metric, int from, int to, bool *disturbed)
@@ -203,8 +187,17 @@ static err_t sparkline_text(history_printer_t *p, const history_group_t *group,
     static const char *const blocks[] = {"▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
     int64_t n = group->n_recordings, width = n < HISTORY_SPARK_MAX ? n : HISTORY_SPARK_MAX;
     char text[HISTORY_SPARK_MAX * sizeof "█" + 1] = "";
-    double low, high;
-    find_span(metric, p->options->min_effect, &low, &high);
+    /* The range of the blocks: all values, and at least the minimum effect, so that noise looks flat. */
+    double low = INFINITY, high = 0;
+    for (int i = 0; i < metric->n_values; i++) {
+        if (metric->values[i].disturbed) continue;
+        low = fmin(low, metric->values[i].sec);
+        high = fmax(high, metric->values[i].sec);
+    }
+    double middle = (low + high) / 2, half = (high - low) / 2;
+    half = fmax(half, fmax(p->options->min_effect, 0.01) * middle);
+    low = middle - half;
+    high = middle + half;
     for (int64_t i = 0; i < width; i++) {
         bool disturbed;
         double mean = mean_of(metric, (int)(i * n / width), (int)((i + 1) * n / width), &disturbed);
@@ -291,21 +284,6 @@ static err_t recording_text(history_printer_t *p, const history_recording_t *rec
     return arena_format(&p->arena, out, "%s (%s)", minute_text(recording->time).text, git);
 }
 
-static err_t cause_text(history_printer_t *p, const history_change_t *change,
-                        const history_recording_t *before, const history_recording_t *after, const char **out)
-{
-    const char *revision = "different revision";
-    if (!before->git[0] || !after->git[0])
-        revision = "the revision is unknown";
-    else if (before->git == after->git)
-        revision =
-            change->same_revision ? "same revision" : "same revision with uncommitted changes (-dirty)";
-    *out = "no change in the software: check the machine";
-    if (change->same_revision && change->n_differences == 0) return ERR_OK;
-    return arena_format(&p->arena, out, "%s; %s", revision,
-                        change->n_differences ? "also changed:" : "no other change");
-}
-
 /* The recordings before and after the changes, and how their software differs. */
 static err_t print_interval(history_printer_t *p, const history_group_t *group,
                             const history_change_t *change)
@@ -320,7 +298,16 @@ static err_t print_interval(history_printer_t *p, const history_group_t *group,
     p->render->heading(p->out, text);
     TRY(arena_new(&p->arena, sizeof *facts * (size_t)(change->n_differences + 1), &facts));
     facts[0].name = "software";
-    TRY(cause_text(p, change, before, after, &facts[0].text));
+    const char *revision = "different revision";
+    if (!before->git[0] || !after->git[0])
+        revision = "the revision is unknown";
+    else if (before->git == after->git)
+        revision =
+            change->same_revision ? "same revision" : "same revision with uncommitted changes (-dirty)";
+    facts[0].text = "no change in the software: check the machine";
+    if (!change->same_revision || change->n_differences > 0)
+        TRY(arena_format(&p->arena, &facts[0].text, "%s; %s", revision,
+                         change->n_differences ? "also changed:" : "no other change"));
     for (int i = 0; i < change->n_differences; i++) {
         const history_difference_t *d = &change->differences[i];
         const char *words[2];
@@ -389,7 +376,12 @@ static err_t add_fact(history_printer_t *p, const char *name, const char *text, 
     return text_cut(&p->arena, text, HISTORY_WIDTH - 16, &fact->text);
 }
 
-static err_t print_head(history_printer_t *p, const history_group_t *group)
+static void put_note(const history_printer_t *p, const char *text)
+{
+    p->render->note(p->out, text);
+}
+
+static err_t print_group(history_printer_t *p, const history_group_t *group)
 {
     fact_t facts[5];
     int n = 0, n_interrupted = group->n_recordings - group->n_complete;
@@ -412,18 +404,6 @@ static err_t print_head(history_printer_t *p, const history_group_t *group)
     TRY(add_fact(p, "hardware", group->hardware, &facts[n++]));
     TRY(add_fact(p, "fabric", group->fabric, &facts[n++]));
     p->render->facts(p->out, facts, n);
-    return ERR_OK;
-}
-
-static void put_note(const history_printer_t *p, const char *text)
-{
-    p->render->note(p->out, text);
-}
-
-static err_t print_group(history_printer_t *p, const history_group_t *group)
-{
-    const char *text;
-    TRY(print_head(p, group));
     TRY(print_changes(p, group));
     if (group->n_metrics > 0) TRY(history_print_metrics(p, group));
     TRY(arena_format(
