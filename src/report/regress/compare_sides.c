@@ -170,27 +170,6 @@ static err_t list_differences(compare_work_t *work, part_t part, const char **li
     return ERR_OK;
 }
 
-static err_t check_machine(compare_work_t *work)
-{
-    const char *list[MAX_NAMES], *all = "";
-    int n = 0;
-    TRY(list_differences(work, HARDWARE, list, MAX_NAMES, &n));
-    TRY(list_differences(work, FABRIC, list, MAX_NAMES, &n));
-    TRY(list_differences(work, JOB, list, MAX_NAMES, &n));
-    for (int i = 0; i < n; i++) {
-        if (work->options->force)
-            TRY(compare_note(work, "compared by --force: %s", list[i]));
-        else
-            TRY(arena_format(&work->out->arena, &all, "%s%s%s", all, i ? "; " : "", list[i]));
-    }
-    if (all[0])
-        RAISE(ERR_DATA,
-              "the recordings are of different machines or jobs, so a change could not be attributed to the "
-              "software: %s; --force compares them anyway",
-              all);
-    return ERR_OK;
-}
-
 static err_t check_runs(compare_work_t *work, int side)
 {
     const metrics_t *metrics = &work->sides[side];
@@ -265,12 +244,26 @@ err_t compare_check_sides(compare_work_t *work)
         if (git.n > 0) TRY(join_values(&work->out->arena, &git, false, &out->git));
     }
     for (int side = 0; side < 2; side++) TRY(check_runs(work, side));
-    TRY(check_machine(work));
+    const char *list[MAX_NAMES], *all = "";
+    int n = 0;
+    TRY(list_differences(work, HARDWARE, list, MAX_NAMES, &n));
+    TRY(list_differences(work, FABRIC, list, MAX_NAMES, &n));
+    TRY(list_differences(work, JOB, list, MAX_NAMES, &n));
+    for (int i = 0; i < n; i++) {
+        if (work->options->force)
+            TRY(compare_note(work, "compared by --force: %s", list[i]));
+        else
+            TRY(arena_format(&work->out->arena, &all, "%s%s%s", all, i ? "; " : "", list[i]));
+    }
+    if (all[0])
+        RAISE(ERR_DATA,
+              "the recordings are of different machines or jobs, so a change could not be attributed to the "
+              "software: %s; --force compares them anyway",
+              all);
     if (has_unplaced_train(work->out->base) || has_unplaced_train(work->out->now))
         TRY(compare_note(work,
                          "earlier versions did not record the hardware of training runs, so it may differ"));
-    const char *list[MAX_NAMES];
-    int n = 0;
+    n = 0;
     TRY(list_differences(work, SOFTWARE, list, MAX_NAMES, &n));
     for (int i = 0; i < n; i++) TRY(compare_note(work, "software: %s", list[i]));
     /* Runs in both recordings are identical and would hide a change. */

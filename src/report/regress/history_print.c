@@ -423,44 +423,6 @@ static err_t print_group(history_printer_t *p, const history_group_t *group)
     return ERR_OK;
 }
 
-/* What was left out, and how to read the tables. */
-static err_t print_notes(history_printer_t *p)
-{
-    const char *text;
-    int n_disturbed = 0, n_starts = 0;
-    for (const history_group_t *group = p->history->groups; group; group = group->next) {
-        n_disturbed += group->n_disturbed;
-        n_starts += group->n_starts_left_out;
-    }
-    if (n_starts > 0) {
-        TRY(arena_format(
-            &p->arena, &text,
-            "Left out: measurements of starts with a disturbed machine or a clock more than %.0f %% slower "
-            "than usual: %d.",
-            100 * COMPARE_CLOCK_SLACK, n_starts));
-        put_note(p, text);
-    }
-    if (n_disturbed > 0) {
-        TRY(arena_format(&p->arena, &text,
-                         "Unused values, because all starts of the recording were disturbed: %d.",
-                         n_disturbed));
-        put_note(p, text);
-    }
-    if (p->history->n_interrupted > 0)
-        put_note(p, "Interrupted recordings (a run did not finish) are counted but have no values.");
-    for (int i = 0; i < p->history->n_notes; i++) put_note(p, p->history->notes[i]);
-    TRY(arena_format(
-        &p->arena, &text,
-        "Changes below %.2g %% are not reported; of those shown, at most %.2g %% are expected to be false.",
-        100 * p->options->min_effect, 100 * p->options->alpha));
-    put_note(p, text);
-    if (p->history->n_groups > 1)
-        put_note(p, "Each combination of hardware, fabric, ranks and threads has its own history.");
-    if (p->missing) put_note(p, "· no value: the metric was not measured, or the recording was interrupted.");
-    if (p->disturbed) put_note(p, "! disturbed: other load disturbed every start.");
-    return ERR_OK;
-}
-
 err_t history_print(const history_t *history, const history_options_t *options, const render_t *render,
                     FILE *out)
 {
@@ -468,7 +430,44 @@ err_t history_print(const history_t *history, const history_options_t *options, 
     err_t err = ERR_OK;
     for (const history_group_t *group = history->groups; group; group = group->next)
         TRY_OUT(err, print_group(&printer, group));
-    err = print_notes(&printer);
+    /* What was left out, and how to read the tables. */
+    const char *text;
+    int n_disturbed = 0, n_starts = 0;
+    for (const history_group_t *group = history->groups; group; group = group->next) {
+        n_disturbed += group->n_disturbed;
+        n_starts += group->n_starts_left_out;
+    }
+    if (n_starts > 0) {
+        TRY_OUT(
+            err,
+            arena_format(
+                &printer.arena, &text,
+                "Left out: measurements of starts with a disturbed machine or a clock more than %.0f %% slower "
+                "than usual: %d.",
+                100 * COMPARE_CLOCK_SLACK, n_starts));
+        put_note(&printer, text);
+    }
+    if (n_disturbed > 0) {
+        TRY_OUT(err, arena_format(&printer.arena, &text,
+                                  "Unused values, because all starts of the recording were disturbed: %d.",
+                                  n_disturbed));
+        put_note(&printer, text);
+    }
+    if (history->n_interrupted > 0)
+        put_note(&printer, "Interrupted recordings (a run did not finish) are counted but have no values.");
+    for (int i = 0; i < history->n_notes; i++) put_note(&printer, history->notes[i]);
+    TRY_OUT(
+        err,
+        arena_format(
+            &printer.arena, &text,
+            "Changes below %.2g %% are not reported; of those shown, at most %.2g %% are expected to be false.",
+            100 * options->min_effect, 100 * options->alpha));
+    put_note(&printer, text);
+    if (history->n_groups > 1)
+        put_note(&printer, "Each combination of hardware, fabric, ranks and threads has its own history.");
+    if (printer.missing)
+        put_note(&printer, "· no value: the metric was not measured, or the recording was interrupted.");
+    if (printer.disturbed) put_note(&printer, "! disturbed: other load disturbed every start.");
 out:
     arena_free(&printer.arena);
     return err;
