@@ -97,34 +97,6 @@ static void trace_part(const ckpt_async_t *a, const char *name, double start, do
     trace_add(TRACE_CHECKPOINT, &(trace_span_t){name, "phase", start, end, a->result.step - 1, 0});
 }
 
-static void copy_deferred(ckpt_async_t *a)
-{
-    double start = clock_sec();
-    for (int i = 0; i < a->n_deferred; i++) {
-        const ckpt_array_t *array = &a->content.arrays[i];
-        char *to =
-            a->block + ((const char *)array->data - a->block); /* drops const: the data is in our block */
-        if (array_bytes(array) > 0) memcpy(to, a->deferred[i], array_bytes(array));
-    }
-    double end = clock_sec();
-    a->result.copy_sec += end - start;
-    trace_part(a, "copy", start, end);
-}
-
-/* Nothing older is deleted before the new file is known to be intact. */
-static err_t verify_and_prune(ckpt_async_t *a)
-{
-    double start = clock_sec();
-    err_t err = checkpoint_store_read_back(a->folder, a->result.step);
-    if (err == ERR_OK) err = ckpt_verified_add(&a->verified, a->result.step);
-    if (err == ERR_OK) err = owner_verify(a->owner);
-    if (err == ERR_OK) err = checkpoint_store_prune(a->folder, a->keep, a->result.step, &a->verified);
-    double end = clock_sec();
-    a->result.verify_sec = end - start;
-    trace_part(a, "read back", start, end);
-    return err;
-}
-
 /* Unless `err` says that the copy is wrong. */
 static void write_copy(ckpt_async_t *a, err_t err)
 {
@@ -136,7 +108,17 @@ static void write_copy(ckpt_async_t *a, err_t err)
     double end = clock_sec();
     a->result.write_sec = end - start;
     trace_part(a, "write", start, end);
-    if (err == ERR_OK) err = verify_and_prune(a);
+    if (err == ERR_OK) {
+        start = clock_sec();
+        err = checkpoint_store_read_back(a->folder, a->result.step);
+        /* Nothing older is deleted before the new file is known to be intact. */
+        if (err == ERR_OK) err = ckpt_verified_add(&a->verified, a->result.step);
+        if (err == ERR_OK) err = owner_verify(a->owner);
+        if (err == ERR_OK) err = checkpoint_store_prune(a->folder, a->keep, a->result.step, &a->verified);
+        end = clock_sec();
+        a->result.verify_sec = end - start;
+        trace_part(a, "read back", start, end);
+    }
     a->result.error = (err_info_t){ERR_OK, ""};
     if (err != ERR_OK) err_take(err, &a->result.error);
 }
@@ -158,7 +140,16 @@ static void *async_main(void *context)
             pthread_cond_wait(&a->changed, &a->lock);
         if (a->phase == PHASE_CLOSING) break;
         pthread_mutex_unlock(&a->lock);
-        copy_deferred(a);
+        double start = clock_sec();
+        for (int i = 0; i < a->n_deferred; i++) {
+            const ckpt_array_t *array = &a->content.arrays[i];
+            /* Drops const: the data is in our block. */
+            char *to = a->block + ((const char *)array->data - a->block);
+            if (array_bytes(array) > 0) memcpy(to, a->deferred[i], array_bytes(array));
+        }
+        double end = clock_sec();
+        a->result.copy_sec += end - start;
+        trace_part(a, "copy", start, end);
         err_t err = a->check ? a->check(a->check_context) : ERR_OK;
         enter_phase(a, PHASE_WRITING);
         write_copy(a, err);

@@ -49,28 +49,6 @@ typedef struct writer {
     const char *last; /* name of the previous array; "" */
 } writer_t;
 
-static err_t write_attrs(const writer_t *w, const ckpt_content_t *content)
-{
-    const h5_file_t *f = &w->file;
-    int64_t schema = CKPT_SCHEMA;
-    TRY(h5_file_write_attr(f, f->id, "schema", H5T_STD_I64LE, &schema));
-    for (int i = 0; i < content->n_attrs; i++) {
-        const ckpt_attr_t *attr = &content->attrs[i];
-        switch (attr->type) {
-        case CKPT_TEXT:
-            TRY(h5_file_write_text(f, f->id, attr->name, attr->text));
-            break;
-        case CKPT_INT:
-            TRY(h5_file_write_attr(f, f->id, attr->name, H5T_STD_I64LE, &attr->integer));
-            break;
-        case CKPT_REAL:
-            TRY(h5_file_write_attr(f, f->id, attr->name, H5T_IEEE_F64LE, &attr->real));
-            break;
-        }
-    }
-    return ERR_OK;
-}
-
 /* Creates the groups in an array's name, except those shared with the previous array. */
 static err_t make_groups(writer_t *w, const char *name)
 {
@@ -117,12 +95,27 @@ static err_t write_content(const char *path, int fd, const ckpt_content_t *conte
 {
     const seal_file_t file = {fd, path, "checkpoint"};
     seal_t seal = {.schema = CKPT_SCHEMA};
+    const int64_t schema = CKPT_SCHEMA;
     writer_t w = {.last = ""};
     err_t err;
     TRY(mem_new_array(content->n_arrays, sizeof *w.parts, "a checkpoint", &w.parts));
     /* HDF5's part, which is all except the arrays' bytes, of which it notes the positions. */
     TRY_OUT(err, h5_file_create(&w.file, "checkpoint", path, fd));
-    TRY_OUT(err, write_attrs(&w, content));
+    TRY_OUT(err, h5_file_write_attr(&w.file, w.file.id, "schema", H5T_STD_I64LE, &schema));
+    for (int i = 0; i < content->n_attrs; i++) {
+        const ckpt_attr_t *attr = &content->attrs[i];
+        switch (attr->type) {
+        case CKPT_TEXT:
+            TRY_OUT(err, h5_file_write_text(&w.file, w.file.id, attr->name, attr->text));
+            break;
+        case CKPT_INT:
+            TRY_OUT(err, h5_file_write_attr(&w.file, w.file.id, attr->name, H5T_STD_I64LE, &attr->integer));
+            break;
+        case CKPT_REAL:
+            TRY_OUT(err, h5_file_write_attr(&w.file, w.file.id, attr->name, H5T_IEEE_F64LE, &attr->real));
+            break;
+        }
+    }
     for (int i = 0; i < content->n_arrays && !w.file.driver.error; i++)
         TRY_OUT(err, make_array(&w, &content->arrays[i]));
 out:
@@ -240,19 +233,6 @@ static err_t array_text(const checkpoint_t *c, const h5_object_t *object, const 
     return value && is_text(value) ? read_text(c, value, out) : ERR_OK;
 }
 
-static err_t array_type(const checkpoint_t *c, const h5_value_t *value, ckpt_array_t *array)
-{
-    static const char *const types[DTYPE_COUNT] = {
-        [DTYPE_F32] = "f4", [DTYPE_F64] = "f8", [DTYPE_I32] = "i4", [DTYPE_I64] = "i8", [DTYPE_U8] = "u1"};
-    int dtype = 0;
-    while (dtype < DTYPE_COUNT && !(types[dtype] && is_type(value, types[dtype]))) dtype++;
-    if (dtype == DTYPE_COUNT)
-        RAISE(ERR_DATA, "the checkpoint %s: the array %s has an element type that dptrain never writes",
-              c->path, array->name);
-    array->dtype = (dtype_t)dtype;
-    return ERR_OK;
-}
-
 /* Checks the shape against the file's length, so that later products of dimensions do not overflow, also
  * where a dimension is 0. */
 static err_t array_shape(const checkpoint_t *c, const h5_value_t *value, ckpt_array_t *array)
@@ -274,6 +254,8 @@ static err_t array_shape(const checkpoint_t *c, const h5_value_t *value, ckpt_ar
 
 static err_t add_array(checkpoint_t *c, const h5_object_t *object)
 {
+    static const char *const types[DTYPE_COUNT] = {
+        [DTYPE_F32] = "f4", [DTYPE_F64] = "f8", [DTYPE_I32] = "i4", [DTYPE_I64] = "i8", [DTYPE_U8] = "u1"};
     const char *sum = NULL;
     TRY(mem_grow(c->n_entries + 1, sizeof *c->entries, "a checkpoint's arrays", &c->entries));
     ckpt_entry_t *entry = &c->entries[c->n_entries++];
@@ -281,7 +263,12 @@ static err_t add_array(checkpoint_t *c, const h5_object_t *object)
     entry->array.name = object->value.name;
     if (strlen(entry->array.name) >= CKPT_NAME_MAX)
         RAISE(ERR_DATA, "the checkpoint %s: the name %.60s… is too long", c->path, entry->array.name);
-    TRY(array_type(c, &object->value, &entry->array));
+    int dtype = 0;
+    while (dtype < DTYPE_COUNT && !(types[dtype] && is_type(entry->value, types[dtype]))) dtype++;
+    if (dtype == DTYPE_COUNT)
+        RAISE(ERR_DATA, "the checkpoint %s: the array %s has an element type that dptrain never writes",
+              c->path, entry->array.name);
+    entry->array.dtype = (dtype_t)dtype;
     TRY(array_shape(c, &object->value, &entry->array));
     TRY(array_text(c, object, "meaning", &entry->array.meaning));
     TRY(array_text(c, object, "xxh3", &sum));
@@ -302,19 +289,6 @@ static err_t raise_newer(const checkpoint_t *c)
           c->path, c->schema, CKPT_SCHEMA);
 }
 
-/* The seal's schema is not covered by its digest, so it is compared with the copy inside the file. */
-static err_t check_schema(const checkpoint_t *c)
-{
-    int64_t inside = 0;
-    const h5_value_t *value = h5_tree_attr(&c->tree, &c->tree.objects[0], "schema");
-    if (value && value->n_dims == 0 && is_type(value, "i8")) TRY(h5_tree_read(&c->tree, value, &inside));
-    if (inside != c->schema)
-        RAISE(ERR_DATA,
-              "the checkpoint %s is damaged: its first bytes say schema %" PRId64 ", its content %" PRId64,
-              c->path, c->schema, inside);
-    return inside > CKPT_SCHEMA ? raise_newer(c) : ERR_OK;
-}
-
 static err_t open_and_list(checkpoint_t *c, const char *path)
 {
     TRY(mem_strdup(path, &c->path));
@@ -329,8 +303,16 @@ static err_t open_and_list(checkpoint_t *c, const char *path)
     c->n_bytes = seal.n_bytes;
     err_t err = h5_tree_open(&c->tree, &file, c->n_bytes);
     if (err != ERR_OK) return c->schema > CKPT_SCHEMA ? raise_newer(c) : err;
-    TRY(check_schema(c));
+    /* The seal's schema is not covered by its digest, so it is compared with the copy inside the file. */
     const h5_object_t *objects = c->tree.objects;
+    const h5_value_t *value = h5_tree_attr(&c->tree, &objects[0], "schema");
+    int64_t inside = 0;
+    if (value && value->n_dims == 0 && is_type(value, "i8")) TRY(h5_tree_read(&c->tree, value, &inside));
+    if (inside != c->schema)
+        RAISE(ERR_DATA,
+              "the checkpoint %s is damaged: its first bytes say schema %" PRId64 ", its content %" PRId64,
+              c->path, c->schema, inside);
+    if (inside > CKPT_SCHEMA) return raise_newer(c);
     for (int64_t i = 0; i < objects[0].n_attrs; i++)
         TRY(add_attr(c, &c->tree.attrs[objects[0].first_attr + i]));
     for (int64_t i = 0; i < c->tree.n_objects; i++)

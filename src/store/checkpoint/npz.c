@@ -316,21 +316,6 @@ static size_t float_bytes(const char *descr)
     return 0;
 }
 
-/* from: n numbers of `size` bytes each, unaligned. */
-static void npz_widen(const char *from, size_t size, int64_t n, float *out)
-{
-    for (int64_t i = 0; i < n; i++, from += size) {
-        uint16_t half;
-        double wide;
-        if (size == sizeof half)
-            memcpy(&half, from, size), out[i] = half_to_float(half);
-        else if (size == sizeof wide)
-            memcpy(&wide, from, size), out[i] = (float)wide;
-        else
-            memcpy(&out[i], from, size);
-    }
-}
-
 static err_t npz_read_values(const npz_t *npz, const char *name, zip_file_t *file, const npy_t *array,
                              float *out)
 {
@@ -340,7 +325,17 @@ static err_t npz_read_values(const npz_t *npz, const char *name, zip_file_t *fil
     for (int64_t i = 0; i < n; i += at_once) {
         int64_t count = n - i < at_once ? n - i : at_once;
         TRY(npz_read_bytes(npz, name, file, piece, (size_t)count * size));
-        npz_widen(piece, size, count, out + i);
+        const char *from = piece; /* numbers of `size` bytes each, unaligned */
+        for (int64_t k = i; k < i + count; k++, from += size) {
+            uint16_t half;
+            double wide;
+            if (size == sizeof half)
+                memcpy(&half, from, size), out[k] = half_to_float(half);
+            else if (size == sizeof wide)
+                memcpy(&wide, from, size), out[k] = (float)wide;
+            else
+                memcpy(&out[k], from, size);
+        }
     }
     /* libzip compares the checksum when it reaches the end. */
     zip_int64_t more = zip_fread(file, piece, 1);

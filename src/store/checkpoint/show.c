@@ -298,23 +298,6 @@ static int by_relative(const void *a, const void *b)
     return x->relative != y->relative ? x->relative < y->relative ? 1 : -1 : strcmp(x->name, y->name);
 }
 
-static err_t print_differences(const difference_t *d, int n)
-{
-    table_t t = {.columns = {{"array", true}, {"differs"}, {"in"}, {"largest"}, {"by"}, {"relative"}},
-                 .n_columns = 6};
-    for (int i = 0; i < n && i < SHOWN_DIFFERENCES && d[i].relative > 0; i++) {
-        table_cell(&t, "%s", d[i].name);
-        table_cell(&t, "%lld", (long long)d[i].n);
-        table_cell(&t, "%lld", (long long)d[i].at);
-        table_cell(&t, "%.6g", d[i].scale);
-        table_cell(&t, "%.3g", d[i].most);
-        table_cell(&t, "%.3g", d[i].relative);
-    }
-    err_t err = t.n_cells > 0 ? table_print(&t, stdout) : ERR_OK;
-    table_free(&t);
-    return err;
-}
-
 static err_t compare_arrays(checkpoint_t *a, checkpoint_t *b, double within)
 {
     const int n = checkpoint_array_count(a);
@@ -322,6 +305,8 @@ static err_t compare_arrays(checkpoint_t *a, checkpoint_t *b, double within)
     int64_t n_bytes;
     void *in_a = NULL, *in_b = NULL;
     difference_t *d = NULL;
+    table_t t = {.columns = {{"array", true}, {"differs"}, {"in"}, {"largest"}, {"by"}, {"relative"}},
+                 .n_columns = 6};
     err_t err;
     TRY_OUT(err, mem_new_array(n, sizeof *d, "a comparison of checkpoints", &d));
     for (int i = 0; i < n; i++) {
@@ -335,7 +320,15 @@ static err_t compare_arrays(checkpoint_t *a, checkpoint_t *b, double within)
         mem_free(&in_b);
     }
     if (n > 0) qsort(d, (size_t)n, sizeof *d, by_relative);
-    TRY_OUT(err, print_differences(d, n));
+    for (int i = 0; i < n && i < SHOWN_DIFFERENCES && d[i].relative > 0; i++) {
+        table_cell(&t, "%s", d[i].name);
+        table_cell(&t, "%lld", (long long)d[i].n);
+        table_cell(&t, "%lld", (long long)d[i].at);
+        table_cell(&t, "%.6g", d[i].scale);
+        table_cell(&t, "%.3g", d[i].most);
+        table_cell(&t, "%.3g", d[i].relative);
+    }
+    if (t.n_cells > 0) TRY_OUT(err, table_print(&t, stdout));
     print_out("%d array%s", n, n == 1 ? "" : "s");
     if (checkpoint_find_attr(a, "step")) print_out(" of step %lld", (long long)int_attr(a, "step"));
     print_out(": %d equal, %d differ; largest relative difference %.3g\n", n - n_differ, n_differ,
@@ -348,6 +341,7 @@ static err_t compare_arrays(checkpoint_t *a, checkpoint_t *b, double within)
 out:
     mem_free(&in_a);
     mem_free(&in_b);
+    table_free(&t);
     mem_free(&d);
     return err;
 }

@@ -206,24 +206,19 @@ enum {
     METADATA_CACHE = 64 << 20
 };
 
-/* Keeps all metadata in memory until the file is closed: fewer writes, and no reading back. */
-static err_t set_cache(hid_t fapl)
-{
-    H5AC_cache_config_t cache = {.version = H5AC__CURR_CACHE_CONFIG_VERSION};
-    TRY(E_H5(H5Pget_mdc_config(fapl, &cache), ERR_SYSTEM, "reading HDF5's cache settings"));
-    cache.set_initial_size = 1;
-    cache.initial_size = cache.max_size = METADATA_CACHE;
-    cache.decr_mode = H5C_decr__off;
-    return E_H5(H5Pset_mdc_config(fapl, &cache), ERR_SYSTEM, "changing HDF5's cache settings");
-}
-
 static err_t create_hdf5(h5_file_t *f)
 {
     err_t err = ERR_OK;
     hid_t fapl = -1, fcpl = -1;
+    H5AC_cache_config_t cache = {.version = H5AC__CURR_CACHE_CONFIG_VERSION};
     TRY_OUT(err, E_H5(fapl = H5Pcreate(H5P_FILE_ACCESS), ERR_SYSTEM, "%s", f->path));
     TRY_OUT(err, set_driver(fapl, &f->driver));
-    TRY_OUT(err, set_cache(fapl));
+    /* Keeps all metadata in memory until the file is closed: fewer writes, and no reading back. */
+    TRY_OUT(err, E_H5(H5Pget_mdc_config(fapl, &cache), ERR_SYSTEM, "reading HDF5's cache settings"));
+    cache.set_initial_size = 1;
+    cache.initial_size = cache.max_size = METADATA_CACHE;
+    cache.decr_mode = H5C_decr__off;
+    TRY_OUT(err, E_H5(H5Pset_mdc_config(fapl, &cache), ERR_SYSTEM, "changing HDF5's cache settings"));
     /* Not the newest format of a later library: the reader (tree.h) knows this one. */
     TRY_OUT(err,
             E_H5(H5Pset_libver_bounds(fapl, H5F_LIBVER_V110, H5F_LIBVER_V110), ERR_SYSTEM, "%s", f->path));

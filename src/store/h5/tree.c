@@ -445,20 +445,6 @@ static err_t sort_names(const reading_t *r, int64_t first_attr)
     return ERR_OK;
 }
 
-/* Where an array's bytes are. */
-static err_t place_array(reading_t *r)
-{
-    h5_value_t *value = &r->out->value;
-    value->name = "the array";
-    TRY(value_size(r->walk, r->address, r->n_element, value));
-    if ((uint64_t)value->n_bytes != r->n_data)
-        return walk_refuse(r->walk, r->address, "an array of %" PRId64 " bytes in %" PRIu64, value->n_bytes,
-                           r->n_data);
-    if (value->n_bytes == 0) return ERR_OK;
-    value->offset = (int64_t)(SEAL_BYTES + r->data);
-    return walk_claim(r->walk, r->data, r->n_data);
-}
-
 /* Reads the object header at an address, and appends the object's attributes to the tree's. */
 static err_t header_read(walk_t *w, uint64_t address, header_t *out)
 {
@@ -474,7 +460,18 @@ static err_t header_read(walk_t *w, uint64_t address, header_t *out)
     out->is_group = r.has[MESSAGE_LINK_INFO] && n_parts == 0;
     bool is_array = !r.has[MESSAGE_LINK_INFO] && out->n_links == 0 && n_parts == 3;
     if (!out->is_group && !is_array) return walk_refuse(w, address, "it is neither a group nor an array");
-    if (is_array) TRY(place_array(&r));
+    if (is_array) {
+        /* Where its bytes are. */
+        out->value.name = "the array";
+        TRY(value_size(w, address, r.n_element, &out->value));
+        if ((uint64_t)out->value.n_bytes != r.n_data)
+            return walk_refuse(w, address, "an array of %" PRId64 " bytes in %" PRIu64, out->value.n_bytes,
+                               r.n_data);
+        if (r.n_data > 0) {
+            out->value.offset = (int64_t)(SEAL_BYTES + r.data);
+            TRY(walk_claim(w, r.data, r.n_data));
+        }
+    }
     return sort_names(&r, first_attr);
 }
 
