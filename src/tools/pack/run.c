@@ -408,18 +408,6 @@ typedef struct packer {
     shard_writer_t *writer;  /* of the current shard; NULL: not begun */
 } packer_t;
 
-static err_t make_token(const char *path)
-{
-    interrupt_removes(path);
-    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    if (fd < 0) {
-        interrupt_removes(NULL);
-        RAISE(ERR_SYSTEM, "cannot create %s: %s", path, strerror(errno));
-    }
-    close(fd);
-    return ERR_OK;
-}
-
 /* Verifies that all hosts share the folder: rank 0 briefly creates a file that every rank must see. Its name
  * is new, so that no mount's cache can answer, and looks like a writer's leftover, so that an interrupted run
  * is cleaned up. Collective. */
@@ -432,7 +420,16 @@ static err_t compare_folders(comm_t *comm, const char *folder)
     TRY(comm_broadcast(comm, &id, sizeof id, 0, what));
     snprintf(name, sizeof name, "." SHARD_INDEX_NAME ".tmp-%" PRId64, id);
     err_t err = fs_join(path, folder, name);
-    if (err == ERR_OK && comm->rank == 0) err = make_token(path);
+    if (err == ERR_OK && comm->rank == 0) {
+        interrupt_removes(path);
+        int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+        if (fd >= 0) {
+            close(fd);
+        } else {
+            interrupt_removes(NULL);
+            err = err_raise(ERR_SYSTEM, __FILE__, __LINE__, "cannot create %s: %s", path, strerror(errno));
+        }
+    }
     TRY(comm_agree(comm, err, what));
     if (!fs_exists(path))
         err = err_raise(
@@ -465,20 +462,7 @@ static err_t keep_shard(packer_t *p, bool *kept)
     return ERR_OK;
 }
 
-static err_t end_shard(packer_t *p)
-{
-    done_t *done = &p->done[p->now];
-    TRY(shard_commit(p->writer));
-    interrupt_removes(NULL);
-    done->file = *shard_written_file(p->writer);
-    int64_t n = done->file.n_samples;
-    TRY(mem_new_array(n, sizeof *done->entries, "the records of a shard", &done->entries));
-    memcpy(done->entries, shard_written_entries(p->writer), (size_t)n * sizeof *done->entries);
-    shard_discard(&p->writer);
-    p->now += p->comm->size;
-    return ERR_OK;
-}
-
+/* The last sample of a shard ends it. */
 static err_t add_sample(packer_t *p, int64_t *n_done)
 {
     const shard_plan_t *plan = &p->plan.shards[p->now];
@@ -490,7 +474,17 @@ static err_t add_sample(packer_t *p, int64_t *n_done)
     TRY(shard_add(p->writer, p->resizer ? &small : &sample));
     *n_done = p->source->entries[split][number].n_bytes;
     p->at++;
-    return p->at == plan->n_samples ? end_shard(p) : ERR_OK;
+    if (p->at < plan->n_samples) return ERR_OK;
+    done_t *done = &p->done[p->now];
+    TRY(shard_commit(p->writer));
+    interrupt_removes(NULL);
+    done->file = *shard_written_file(p->writer);
+    const int64_t n = done->file.n_samples;
+    TRY(mem_new_array(n, sizeof *done->entries, "the records of a shard", &done->entries));
+    memcpy(done->entries, shard_written_entries(p->writer), (size_t)n * sizeof *done->entries);
+    shard_discard(&p->writer);
+    p->now += p->comm->size;
+    return ERR_OK;
 }
 
 /* pack_work_t's step: keeps a whole shard, or packs one sample. */
@@ -674,18 +668,6 @@ out:
     return err;
 }
 
-/* On rank 0. Refuses a folder before the images are decoded, where it is known what will be packed. */
-static err_t prepare_early(const source_t *source, const pack_options_t *options)
-{
-    pack_plan_t plan;
-    TRY(prepare_folder(source, options));
-    if (options->max_bad > 0 || options->force) return ERR_OK;
-    err_t err = pack_plan_make(source, options, &plan);
-    if (err == ERR_OK) err = prepare(source, options, plan.hash);
-    pack_plan_free(&plan);
-    return err;
-}
-
 err_t pack_run(comm_t *comm, const source_t *source, const pack_options_t *options, pack_result_t *out)
 {
     source_t *rest = NULL;
@@ -693,7 +675,16 @@ err_t pack_run(comm_t *comm, const source_t *source, const pack_options_t *optio
     for (const char *next = source->about, *line; (line = print_next_line(&next, &n_line));)
         log_info("packing %s: %.*s", source->path, n_line, line);
     source_warn_notes(source);
-    err_t err = comm->rank == 0 ? prepare_early(source, options) : ERR_OK;
+    err_t err = ERR_OK;
+    if (comm->rank == 0) {
+        /* Refuses a folder before the images are decoded, where it is known what will be packed. */
+        pack_plan_t plan = {0};
+        err = prepare_folder(source, options);
+        const bool known = options->max_bad <= 0 && !options->force;
+        if (err == ERR_OK && known) err = pack_plan_make(source, options, &plan);
+        if (err == ERR_OK && known) err = prepare(source, options, plan.hash);
+        pack_plan_free(&plan);
+    }
     TRY(comm_agree(comm, err, "preparing the folder"));
     TRY(compare_folders(comm, options->out));
     if (options->decode && scan_can_decode(source)) TRY(find_bad(comm, source, options, &rest));

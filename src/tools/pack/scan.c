@@ -230,30 +230,13 @@ split_t scan_split(const int64_t counts[SPLIT_COUNT], int64_t *number)
 }
 
 /* Compares the headers with the source's list, and decodes. */
-static err_t check_image(scan_worker_t *w, split_t split, int64_t number, const sample_t *sample)
-{
-    char name[NAME_MAX_BYTES];
-    image_info_t info;
-    image_t image;
-    const scan_t *scan = w->scan;
-    /* A name that finds the image again. */
-    if (scan->options->shards)
-        snprintf(name, NAME_MAX_BYTES, "%s sample %lld of %s (\"%s\", id %lld)", split_words[split],
-                 (long long)number, scan->options->path, sample->name, (long long)sample->id);
-    else
-        snprintf(name, NAME_MAX_BYTES, "%s of the %s split", sample->name, split_names[split]);
-    const image_bytes_t bytes = {name, sample->bytes, sample->n_bytes};
-    TRY(source_info(sample, name, &info));
-    if (info.stored_width != sample->width || info.stored_height != sample->height)
-        RAISE(ERR_DATA, "the image %s is %lld×%lld, but listed as %d×%d", name, (long long)info.stored_width,
-              (long long)info.stored_height, sample->width, sample->height);
-    return scan->options->decode ? image_decode(w->decoder, bytes, &image) : ERR_OK;
-}
-
 static err_t check_sample(scan_worker_t *w, int64_t number)
 {
     const scan_options_t *o = w->scan->options;
+    char name[NAME_MAX_BYTES];
     sample_t sample;
+    image_info_t info;
+    image_t image;
     split_t split = scan_split(o->n_samples, &number);
     if (o->shards) {
         err_t err = shard_read(o->shards, split, number, &w->shard_buffer, &sample);
@@ -268,7 +251,18 @@ static err_t check_sample(scan_worker_t *w, int64_t number)
         TRY(err);
     }
     atomic_fetch_add(&w->scan->n_bytes, (int64_t)sample.n_bytes);
-    return check_image(w, split, number, &sample);
+    /* A name that finds the image again. */
+    if (o->shards)
+        snprintf(name, NAME_MAX_BYTES, "%s sample %lld of %s (\"%s\", id %lld)", split_words[split],
+                 (long long)number, o->path, sample.name, (long long)sample.id);
+    else
+        snprintf(name, NAME_MAX_BYTES, "%s of the %s split", sample.name, split_names[split]);
+    const image_bytes_t bytes = {name, sample.bytes, sample.n_bytes};
+    TRY(source_info(&sample, name, &info));
+    if (info.stored_width != sample.width || info.stored_height != sample.height)
+        RAISE(ERR_DATA, "the image %s is %lld×%lld, but listed as %d×%d", name, (long long)info.stored_width,
+              (long long)info.stored_height, sample.width, sample.height);
+    return o->decode ? image_decode(w->decoder, bytes, &image) : ERR_OK;
 }
 
 /* Checks samples of the block until none is left. */

@@ -97,19 +97,6 @@ static err_t check_shards(verifier_t *v, const pack_verify_options_t *options)
 }
 
 /* Collective. */
-static err_t check_source(verifier_t *v, bool decode, int n_threads)
-{
-    const scan_options_t scan = {.label = "verifying",
-                                 .source = v->source,
-                                 .path = v->path,
-                                 .n_samples = v->source->n_samples,
-                                 .n_bytes = count_bytes(v, true),
-                                 .decode = decode,
-                                 .n_threads = n_threads};
-    return scan_run(v->comm, &scan, &v->findings);
-}
-
-/* Collective. */
 static err_t open_target(verifier_t *v, bool *shards)
 {
     *shards = v->comm->rank == 0 && source_shards.is(v->path);
@@ -141,7 +128,18 @@ err_t pack_verify(comm_t *comm, const char *path, const pack_verify_options_t *o
     *out = (pack_verdict_t){0};
     TRY_OUT(err, open_target(&v, &shards));
     out->decoded = options->decode && (shards || scan_can_decode(v.source));
-    TRY_OUT(err, shards ? check_shards(&v, options) : check_source(&v, out->decoded, options->n_threads));
+    if (shards) {
+        TRY_OUT(err, check_shards(&v, options));
+    } else {
+        const scan_options_t scan = {.label = "verifying",
+                                     .source = v.source,
+                                     .path = path,
+                                     .n_samples = v.source->n_samples,
+                                     .n_bytes = count_bytes(&v, true),
+                                     .decode = out->decoded,
+                                     .n_threads = options->n_threads};
+        TRY_OUT(err, scan_run(comm, &scan, &v.findings));
+    }
     TRY_OUT(err, findings_tell(comm, &v.findings, tell, context, &out->n_damaged));
     out->shards = shards;
     out->annotated = !shards && v.source->has_annotations;
