@@ -77,13 +77,6 @@ void collective_algorithm(const comm_t *comm, const collective_ops_t *ops, char 
     ops->algorithm(comm, out, n_bytes);
 }
 
-static const collective_ops_t *plain_ops(const comm_t *comm)
-{
-    const collective_ops_t *const *singles = comm->ops->gradients->singles;
-    ASSERT(singles || comm->size == 1);
-    return singles ? singles[0] : &alone;
-}
-
 static bool offers(const collective_ops_t *ops, const collective_spec_t *spec)
 {
     unsigned kinds = spec->send ? ops->out_of_place : ops->in_place;
@@ -92,7 +85,9 @@ static bool offers(const collective_ops_t *ops, const collective_spec_t *spec)
 
 err_t collective_new(comm_t *comm, const collective_spec_t *spec, collective_t **out)
 {
-    const collective_ops_t *ops = spec->by ? spec->by : plain_ops(comm);
+    const collective_ops_t *const *singles = comm->ops->gradients->singles;
+    ASSERT(spec->by || singles || comm->size == 1);
+    const collective_ops_t *ops = spec->by ? spec->by : singles ? singles[0] : &alone;
     ASSERT(spec->count >= 0 && spec->root >= 0 && spec->root < comm->size && offers(ops, spec));
     ASSERT(spec->kind != COLLECTIVE_EXCHANGE || (spec->peer >= 0 && spec->peer < comm->size));
     collective_t *c = NULL;

@@ -69,36 +69,6 @@ bool device_wants(const char *name, const char *library, int size, bool shared)
     return strcmp(name, "auto") == 0 && size > 1 && !shared;
 }
 
-/* Collective. Fills comm->gpus. */
-static err_t gather_gpus(comm_t *comm, const comm_device_t *device)
-{
-    static const char what[] = "exchanging GPU identities";
-    comm_gpu_t mine = {.rank = comm->rank}, *all = NULL;
-    snprintf(mine.host, sizeof mine.host, "%s", comm->topo.host_name);
-    snprintf(mine.uuid, sizeof mine.uuid, "%s", device->uuid);
-    snprintf(mine.name, sizeof mine.name, "%s", device->name);
-    snprintf(mine.pci, sizeof mine.pci, "%s", device->pci);
-    TRY(comm_agree(comm, mem_new_array(comm->size, sizeof *all, "the GPUs of all ranks", &all), what));
-    err_t err = comm_allgather(comm, &mine, sizeof mine, all, what);
-    if (err == ERR_OK) {
-        mem_free(&comm->gpus);
-        comm->gpus = all;
-    } else {
-        mem_free(&all);
-    }
-    return err;
-}
-
-/* The first library for GPUs that --comm allows; NULL: none. */
-static const gradient_ops_t *choose_library(const comm_t *comm, bool shared)
-{
-    for (const comm_row_t *row = comm_rows; row->name; row++)
-        if (row->library && row->library->on_device &&
-            device_wants(comm->options.name, row->name, comm->size, shared))
-            return row->library;
-    return NULL;
-}
-
 /* Collective. A library missing on one host is missing for all. */
 static err_t open_library(comm_t *comm, const gradient_ops_t *library, const comm_device_t *device)
 {
@@ -112,16 +82,34 @@ static err_t open_library(comm_t *comm, const gradient_ops_t *library, const com
 
 err_t comm_use_device(comm_t *comm, const comm_device_t *device)
 {
+    static const char what[] = "exchanging GPU identities";
     bool shared;
     char mix[ERR_MESSAGE_MAX];
-    TRY(gather_gpus(comm, device));
-    err_t err = device_check_shared(comm->gpus, comm->size, comm->options.share_gpu, &shared);
+    comm_gpu_t mine = {.rank = comm->rank}, *all = NULL;
+    snprintf(mine.host, sizeof mine.host, "%s", comm->topo.host_name);
+    snprintf(mine.uuid, sizeof mine.uuid, "%s", device->uuid);
+    snprintf(mine.name, sizeof mine.name, "%s", device->name);
+    snprintf(mine.pci, sizeof mine.pci, "%s", device->pci);
+    TRY(comm_agree(comm, mem_new_array(comm->size, sizeof *all, "the GPUs of all ranks", &all), what));
+    err_t err = comm_allgather(comm, &mine, sizeof mine, all, what);
+    if (err != ERR_OK) {
+        mem_free(&all);
+        return err;
+    }
+    mem_free(&comm->gpus);
+    comm->gpus = all;
+    err = device_check_shared(comm->gpus, comm->size, comm->options.share_gpu, &shared);
     /* The table, and so the result, is the same on all ranks: all of them know the error. */
     comm->agreed = err;
     TRY(err);
     if (device_describe_mix(comm->gpus, comm->size, mix, sizeof mix))
         log_warn("the GPUs differ, so the faster ones will wait for the slower ones: %s", mix);
-    const gradient_ops_t *library = choose_library(comm, shared);
+    /* The first library for GPUs that --comm allows; NULL: none. */
+    const gradient_ops_t *library = NULL;
+    for (const comm_row_t *row = comm_rows; row->name && !library; row++)
+        if (row->library && row->library->on_device &&
+            device_wants(comm->options.name, row->name, comm->size, shared))
+            library = row->library;
     if (library) TRY(open_library(comm, library, device));
     if (comm->options.wire_bf16 && comm->size > 1 && !comm->gradients->wire_bf16)
         err = err_raise(

@@ -146,25 +146,20 @@ static void take_algorithm(const char *line, debug_facts_t *facts)
              n == 2 ? protocol : "");
 }
 
-static void take_line(const char *line, debug_facts_t *facts)
-{
-    static const char network[] = "Using network ", way[] = " via ";
-    const char *at = strstr(line, network);
-    if (at) snprintf(facts->network, sizeof facts->network, "%s", at + strlen(network));
-    const char *channel = strstr(line, "Channel ");
-    if (channel && (at = strstr(channel, way))) add_transport(at + strlen(way), facts);
-    take_algorithm(line, facts);
-}
-
 size_t debug_log_parse(const char *text, size_t n_bytes, debug_facts_t *facts)
 {
+    static const char network[] = "Using network ", way[] = " via ";
     size_t at = 0;
     const char *end;
     while (at < n_bytes && (end = memchr(text + at, '\n', n_bytes - at))) {
         char line[512];
         size_t n = (size_t)(end - text) - at;
         snprintf(line, sizeof line, "%.*s", (int)(n < sizeof line ? n : sizeof line - 1), text + at);
-        take_line(line, facts);
+        const char *word = strstr(line, network);
+        if (word) snprintf(facts->network, sizeof facts->network, "%s", word + strlen(network));
+        const char *channel = strstr(line, "Channel ");
+        if (channel && (word = strstr(channel, way))) add_transport(word + strlen(way), facts);
+        take_algorithm(line, facts);
         at += n + 1;
     }
     return at;
@@ -192,18 +187,6 @@ void debug_log_hide(void)
     self.named = false;
 }
 
-/* Parses new lines. */
-static void read_on(void)
-{
-    char block[BLOCK_BYTES];
-    ssize_t got;
-    while ((got = pread(self.fd, block, sizeof block, self.at)) > 0) {
-        size_t n = debug_log_parse(block, (size_t)got, &self.facts);
-        if (n == 0 && got < (ssize_t)sizeof block) break; /* incomplete line */
-        self.at += n ? (off_t)n : got;
-    }
-}
-
 /* NCCL closes the log and opens what NCCL_DEBUG_FILE then names; a version that keeps the level writes it there. */
 void debug_log_quiet(void (*reset)(void))
 {
@@ -221,7 +204,13 @@ void debug_log_read(debug_facts_t *out)
     struct stat info;
     pthread_mutex_lock(&self.lock);
     if (self.fd >= 0 && fstat(self.fd, &info) == 0 && info.st_size > self.at) {
-        read_on();
+        char block[BLOCK_BYTES];
+        ssize_t got;
+        while ((got = pread(self.fd, block, sizeof block, self.at)) > 0) {
+            size_t n = debug_log_parse(block, (size_t)got, &self.facts);
+            if (n == 0 && got < (ssize_t)sizeof block) break; /* incomplete line */
+            self.at += n ? (off_t)n : got;
+        }
         /* NCCL keeps writing at its offset, so a truncated part is a hole that takes no space. */
         if (512 * (off_t)info.st_blocks > keep_bytes && ftruncate(self.fd, 0) != 0) self.at = info.st_size;
     }

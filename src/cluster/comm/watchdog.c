@@ -369,18 +369,6 @@ static void sleep_until_next_check(void)
     atomic_store(&dog.said_goodbye, true);
 }
 
-/* The rank that speaks for its group acts on the waits of all. */
-static void serve_group(void)
-{
-    char error[ERR_MESSAGE_MAX];
-    dog.side.device_what = atomic_load(&dog.device_what);
-    watchdog_act_t act = watchdog_side_tick(&dog.side, atomic_load(&dog.what), error);
-    if (act == WATCHDOG_GO_ON) return;
-    bool speaks = watchdog_take_word();
-    if (act == WATCHDOG_SPEAK && speaks) log_rank_error("%s", error);
-    leave_job();
-}
-
 static void *watchdog_loop(void *unused)
 {
     (void)unused;
@@ -398,8 +386,14 @@ static void *watchdog_loop(void *unused)
         atomic_store(&dog.mine->waited_ms, (long long)(1e3 * waited));
         if (atomic_load(&dog.leaves) || atomic_load(&dog.stop)) continue;
         if (speaks_for_group()) {
-            serve_group();
-            continue;
+            /* The rank that speaks for its group acts on the waits of all. */
+            char error[ERR_MESSAGE_MAX];
+            dog.side.device_what = atomic_load(&dog.device_what);
+            watchdog_act_t act = watchdog_side_tick(&dog.side, atomic_load(&dog.what), error);
+            if (act == WATCHDOG_GO_ON) continue;
+            bool speaks = watchdog_take_word();
+            if (act == WATCHDOG_SPEAK && speaks) log_rank_error("%s", error);
+            leave_job();
         }
         overdue_t overdue = {.what = atomic_load(&dog.what), .sequence = sequence};
         look_for_stall(&dog.on_host, waiting == WAIT_PLANNED ? 0 : waited, &overdue);

@@ -19,19 +19,14 @@ static struct {
     char phase[WATCHDOG_TEXT];    /* for the watchdog; outside, the phase before */
 } now;
 
-/* The end of a long path says more than its beginning. */
-static void shorten(const char *doing, const char *path)
+static void begin(const char *doing, const char *path, bool timed)
 {
+    if (!thread_is_main() || now.depth++ > 0) return;
+    /* The end of a long path says more than its beginning. */
     int room = WATCHDOG_TEXT - 2 - (int)strlen(doing), n = (int)strlen(path);
     bool whole = n <= room;
     snprintf(now.phase, sizeof now.phase, "%s %s%s", doing, whole ? "" : "...",
              whole ? path : path + n - room + 3);
-}
-
-static void begin(const char *doing, const char *path, bool timed)
-{
-    if (!thread_is_main() || now.depth++ > 0) return;
-    shorten(doing, path);
     watchdog_swap_phase(now.phase);
     if (!timed) return;
     snprintf(now.whole, sizeof now.whole, "%s %s", doing, path);

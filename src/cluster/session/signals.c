@@ -147,15 +147,6 @@ static bool wait_until_done(void)
     return done;
 }
 
-static void pass_limit(void)
-{
-    pthread_mutex_lock(&now.lock);
-    if (now.remove[0]) unlink(now.remove);
-    log_last_words();
-    if (now.text[0]) log_draw(now.text);
-    pthread_mutex_unlock(&now.lock);
-}
-
 static void *interrupt_main(void *unused)
 {
     (void)unused;
@@ -168,7 +159,13 @@ static void *interrupt_main(void *unused)
     /* From here on nothing else is late. */
     deadline_leave((err_t)(128 + atomic_load(&now.number)), now.limit_sec + DEADLINE_LEAVE_SEC);
     bool acts = now.act && pthread_create(&acting, NULL, act_main, NULL) == 0;
-    if ((acts || !now.act) && !wait_until_done()) pass_limit();
+    if ((acts || !now.act) && !wait_until_done()) {
+        pthread_mutex_lock(&now.lock);
+        if (now.remove[0]) unlink(now.remove);
+        log_last_words();
+        if (now.text[0]) log_draw(now.text);
+        pthread_mutex_unlock(&now.lock);
+    }
     end_process(atomic_load(&now.number));
 }
 

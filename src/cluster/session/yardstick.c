@@ -75,17 +75,6 @@ err_t yardstick_read(const char *text, const char *machine, yardstick_kept_t *ou
     return ERR_OK;
 }
 
-/* What determines a measurement: the machine, what multiplies, and how many do at once. */
-static void describe(const comm_t *comm, const backend_t *backend, dtype_t compute,
-                     const backend_peak_t *flops, char out[YARDSTICK_MACHINE_MAX])
-{
-    char cpu[MACHINE_CPU_TEXT];
-    machine_cpu_text(cpu);
-    snprintf(out, YARDSTICK_MACHINE_MAX, "%s; %s; %s by %s; threads %d; ranks %d; format %d", cpu,
-             backend->name, dtype_name(compute), flops->from, flops->n_threads, comm->topo.local_size,
-             FORMAT);
-}
-
 /* 0 unless it can be right; what is not measured now tells nothing. */
 static double believed(double kept, double measured, double most_above, const char *path)
 {
@@ -93,20 +82,6 @@ static double believed(double kept, double measured, double most_above, const ch
     log_warn("a kept peak in %s is ignored: it is %s times what was measured now", path,
              figure_number(kept / measured).text);
     return 0;
-}
-
-/* What earlier runs kept for this machine. Zeros: nothing. */
-static void read_kept(const char *path, const char *machine, const yardstick_kept_t *measured,
-                      yardstick_kept_t *out)
-{
-    char *text;
-    err_t err = measure_cache_read(path, YARDSTICK_TEXT_MAX, &text);
-    *out = (yardstick_kept_t){0};
-    if (err == ERR_OK && text) err = yardstick_read(text, machine, out);
-    mem_free(&text);
-    if (err != ERR_OK) log_warn("the kept peak in %s is ignored: %s", path, err_message());
-    out->flops = believed(out->flops, measured->flops, most_above_flops, path);
-    out->bytes_per_sec = believed(out->bytes_per_sec, measured->bytes_per_sec, most_above_bytes, path);
 }
 
 /* Collective. Raises *measured to what is kept for its machine. The first rank of each host reads and writes: there may
@@ -117,7 +92,15 @@ static err_t keep(comm_t *comm, const char *machine, yardstick_kept_t *measured)
     yardstick_kept_t mine = {0}, *kept;
     snprintf(name, sizeof name, "peak-%016" PRIx64 ".txt", (uint64_t)XXH3_64bits(machine, strlen(machine)));
     const bool reads = comm->topo.local_rank == 0 && fs_cache_path(path, name) == ERR_OK;
-    if (reads) read_kept(path, machine, measured, &mine);
+    if (reads) {
+        char *text;
+        err_t err = measure_cache_read(path, YARDSTICK_TEXT_MAX, &text);
+        if (err == ERR_OK && text) err = yardstick_read(text, machine, &mine);
+        mem_free(&text);
+        if (err != ERR_OK) log_warn("the kept peak in %s is ignored: %s", path, err_message());
+        mine.flops = believed(mine.flops, measured->flops, most_above_flops, path);
+        mine.bytes_per_sec = believed(mine.bytes_per_sec, measured->bytes_per_sec, most_above_bytes, path);
+    }
     TRY(comm_agree(comm, mem_new_array(comm->size, sizeof *kept, "kept peaks", &kept), what));
     err_t err = comm_allgather(comm, &mine, sizeof mine, kept, what);
     for (int r = 0; r < comm->size && err == ERR_OK; r++)
@@ -196,7 +179,12 @@ err_t yardstick_measure(comm_t *comm, const backend_t *backend, dtype_t compute,
     /* On a device a full memory leaves small products alone, which say little of what is kept. */
     if (flops.n_threads > 0) {
         const bool has_bytes = measured.bytes_per_sec > 0;
-        describe(comm, backend, compute, &flops, machine);
+        /* What determines a measurement: the machine, what multiplies, and how many do at once. */
+        char cpu[MACHINE_CPU_TEXT];
+        machine_cpu_text(cpu);
+        snprintf(machine, sizeof machine, "%s; %s; %s by %s; threads %d; ranks %d; format %d", cpu,
+                 backend->name, dtype_name(compute), flops.from, flops.n_threads, comm->topo.local_size,
+                 FORMAT);
         TRY(keep(comm, machine, &measured));
         if (!has_bytes) measured.bytes_per_sec = 0; /* as on hosts that keep none */
     }

@@ -156,17 +156,6 @@ static int open_pid(pid_t pid)
     return -1;
 }
 
-/* Processes of the same host that this rank speaks for, by local rank. */
-static void list_processes(const member_t *members, int size, int rank, side_setup_t *setup, int *fds)
-{
-    for (int r = rank; r < size; r++) {
-        bool own = r == rank;
-        if (!own && (members[r].speaks || members[r].host_index != members[rank].host_index)) continue;
-        bool seen = !own && members[r].pid_namespace == members[rank].pid_namespace;
-        fds[setup->n_local++] = seen ? open_pid((pid_t)members[r].pid) : -1;
-    }
-}
-
 static err_t set_up(const comm_t *comm, const member_t *members, side_setup_t *setup, side_t **out)
 {
     side_peer_t *peers = NULL;
@@ -175,8 +164,14 @@ static err_t set_up(const comm_t *comm, const member_t *members, side_setup_t *s
     TRY_OUT(err, mem_new_array(comm->size, sizeof *peers, "the side channel", &peers));
     TRY_OUT(err, mem_new_array(comm->size, sizeof *local, "the side channel", &local));
     list_groups(members, comm->size, comm->rank, setup, peers);
-    if (members[comm->rank].speaks && setup->n_groups > 1)
-        list_processes(members, comm->size, comm->rank, setup, local);
+    /* Processes of the same host that this rank speaks for, by local rank. */
+    const bool lists = members[comm->rank].speaks && setup->n_groups > 1;
+    for (int r = comm->rank; lists && r < comm->size; r++) {
+        bool own = r == comm->rank;
+        if (!own && (members[r].speaks || members[r].host_index != members[comm->rank].host_index)) continue;
+        bool seen = !own && members[r].pid_namespace == members[comm->rank].pid_namespace;
+        local[setup->n_local++] = seen ? open_pid((pid_t)members[r].pid) : -1;
+    }
     setup->peers = peers;
     setup->local = local;
     setup->role = comm->rank == 0 ? SIDE_HUB : members[comm->rank].speaks ? SIDE_SPOKE : SIDE_SILENT;
