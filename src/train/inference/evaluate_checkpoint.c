@@ -171,31 +171,6 @@ static err_t open_data_and_model(eval_run_t *run, const char *where)
     return comm_agree(run->comm, check_data(run), "opening data");
 }
 
-static err_t build_evaluator(eval_run_t *run, const runtime_t *runtime)
-{
-    const exec_options_t exec = {.graph = run->model->graph,
-                                 .backend = run->backend,
-                                 .params = run->model->params.device,
-                                 .states = run->model->states.device,
-                                 .algorithms = &run->algorithms.table};
-    TRY(hd_buffer_push_all(&run->model->params));
-    TRY(hd_buffer_push_all(&run->model->states));
-    TRY(exec_new(&exec, &run->exec));
-    const evaluator_options_t options = {
-        .comm = run->comm,
-        .exec = run->exec,
-        .backend = run->backend,
-        .dataset = run->dataset,
-        .split = run->split,
-        .norm = run->model->about.norm,
-        .bad = run->dataset->ops->read ? &run->bad : NULL,
-        .n_threads = prefetcher_threads(runtime, run->dataset, run->options->loader.threads),
-        .timeout_sec = run->options->timeout_sec,
-        .n_worst = run->options->png ? (int)run->options->n_worst : 0};
-    TRY(evaluator_open(&options, &run->evaluator));
-    return exec_ready(run->exec);
-}
-
 static bool has_training_data(const eval_run_t *run)
 {
     return strcmp(dataset_hash(&run->dataset->info).text, run->model->about.data_xxh3) == 0;
@@ -301,15 +276,36 @@ err_t evaluate_checkpoint(runtime_t *runtime, const char *where, trained_model_t
     TRY_OUT(err, open_data_and_model(&run, where));
     if (!options->threads_given) TRY_OUT(err, trained_set_threads(&model->about, runtime));
     /* Training's algorithms and batch sizes, so that results match its own evaluation bit for bit. */
-    algorithm_request_t request = {.saved = run.model->algorithms,
+    algorithm_request_t request = {.saved = model->algorithms,
                                    .runtime = runtime,
-                                   .graph = run.model->graph,
-                                   .timeout_sec = run.options->timeout_sec};
+                                   .graph = model->graph,
+                                   .timeout_sec = options->timeout_sec};
     int64_t n = run.dataset->info.n_samples[run.split], batch = evaluation_batch(run.dataset);
     algorithm_request_add(&request, n < batch ? n : batch, false);
     algorithm_request_add(&request, n % batch, false);
     TRY_OUT(err, algorithm_choice_make(&request, &run.algorithms));
-    TRY_OUT(err, comm_agree(run.comm, build_evaluator(&run, runtime), "planning the model"));
+    const exec_options_t exec = {.graph = model->graph,
+                                 .backend = run.backend,
+                                 .params = model->params.device,
+                                 .states = model->states.device,
+                                 .algorithms = &run.algorithms.table};
+    err = hd_buffer_push_all(&model->params);
+    if (err == ERR_OK) err = hd_buffer_push_all(&model->states);
+    if (err == ERR_OK) err = exec_new(&exec, &run.exec);
+    const evaluator_options_t evaluator = {
+        .comm = run.comm,
+        .exec = run.exec,
+        .backend = run.backend,
+        .dataset = run.dataset,
+        .split = run.split,
+        .norm = model->about.norm,
+        .bad = run.dataset->ops->read ? &run.bad : NULL,
+        .n_threads = prefetcher_threads(runtime, run.dataset, options->loader.threads),
+        .timeout_sec = options->timeout_sec,
+        .n_worst = options->png ? (int)options->n_worst : 0};
+    if (err == ERR_OK) err = evaluator_open(&evaluator, &run.evaluator);
+    if (err == ERR_OK) err = exec_ready(run.exec);
+    TRY_OUT(err, comm_agree(run.comm, err, "planning the model"));
     TRY_OUT(err, evaluator_run(&run.evaluator, &eval));
     TRY_OUT(err, comm_agree(run.comm, show_result(&run, &eval), "showing the result"));
 out:
