@@ -39,33 +39,6 @@ static int64_t n_samples(const evaluator_t *e)
     return evaluation_samples(e->dataset, e->options.split, e->options.limit);
 }
 
-/* Nothing is read until evaluator_run calls prefetcher_allow. */
-static err_t open_evaluator_prefetcher(evaluator_t *e)
-{
-    const evaluator_options_t *o = &e->options;
-    if (e->n == 0) return ERR_OK;
-    sampler_options_t order = {.n_samples = e->n,
-                               .global_batch = e->batch,
-                               .in_order = true,
-                               .origin = e->first,
-                               .block = o->dataset->info.block[o->split]};
-    if (n_samples(e) < o->dataset->info.n_samples[o->split]) {
-        order.spread = n_samples(e);
-        order.spread_over = o->dataset->info.n_samples[o->split];
-    }
-    TRY(sampler_new(&order, &e->sampler));
-    loader_options_t loader = {.dataset = o->dataset,
-                               .split = o->split,
-                               .sampler = e->sampler,
-                               .size = 1,
-                               .max_local = e->n < e->batch ? e->n : e->batch,
-                               .n_threads = o->n_threads,
-                               .timeout_sec = o->timeout_sec,
-                               .norm = o->norm,
-                               .bad = o->bad};
-    return prefetcher_open(&loader, o->backend, &e->prefetcher);
-}
-
 err_t evaluator_open(const evaluator_options_t *options, evaluator_t *out)
 {
     err_t err;
@@ -74,7 +47,28 @@ err_t evaluator_open(const evaluator_options_t *options, evaluator_t *out)
     out->batch = evaluation_batch(out->dataset);
     out->n = sampler_split(n_samples(out), out->comm->rank, out->comm->size, out->batch, &out->first);
     out->n_batches = (n_samples(out) + out->batch - 1) / out->batch;
-    TRY_OUT(err, open_evaluator_prefetcher(out));
+    if (out->n > 0) { /* nothing is read until evaluator_run calls prefetcher_allow */
+        sampler_options_t order = {.n_samples = out->n,
+                                   .global_batch = out->batch,
+                                   .in_order = true,
+                                   .origin = out->first,
+                                   .block = options->dataset->info.block[options->split]};
+        if (n_samples(out) < options->dataset->info.n_samples[options->split]) {
+            order.spread = n_samples(out);
+            order.spread_over = options->dataset->info.n_samples[options->split];
+        }
+        TRY_OUT(err, sampler_new(&order, &out->sampler));
+        loader_options_t loader = {.dataset = options->dataset,
+                                   .split = options->split,
+                                   .sampler = out->sampler,
+                                   .size = 1,
+                                   .max_local = out->n < out->batch ? out->n : out->batch,
+                                   .n_threads = options->n_threads,
+                                   .timeout_sec = options->timeout_sec,
+                                   .norm = options->norm,
+                                   .bad = options->bad};
+        TRY_OUT(err, prefetcher_open(&loader, options->backend, &out->prefetcher));
+    }
     TRY_OUT(err, mem_new_array(out->batch, sizeof *out->index, "evaluation", &out->index));
     /* Copies of the fields: the loader may refill its batch before the results are there. */
     const fields_t *fields = &out->prefetcher.fields;

@@ -119,38 +119,37 @@ static err_t restore_nothing(void *context, void **bytes, int64_t n_bytes)
     return ERR_OK;
 }
 
-/* Rank 0. */
-static err_t show_scores(const scoring_t *s)
-{
-    const score_t *scores[SCORE_TYPE_COUNT];
-    const truths_t *named = s->options->per_category ? s->truths : NULL;
-    int n = 0;
-    for (int type = 0; type < SCORE_TYPE_COUNT; type++)
-        if (s->scores[type]) scores[n++] = s->scores[type];
-    log_info("data     %s, %s images, %s objects, %s crowds", s->options->data,
-             figure_count(s->truths->n_images).text, figure_count(scores[0]->n_truths).text,
-             figure_count(scores[0]->n_crowds).text);
-    for (int i = 0; i < 2; i++)
-        if (s->options->files[i]) log_info("results  %s%s", s->options->files[i], s->notes[i]);
-    log_info("%s", "");
-    score_print(scores, n, named);
-    if (!s->options->json) return ERR_OK;
-    json_t j = {0};
-    json_object_begin(&j, NULL);
-    score_json(scores, n, named, &j);
-    json_object_end(&j);
-    err_t err = json_write_file(&j, s->options->json);
-    json_free(&j);
-    return err;
-}
-
 err_t evaluate_results(comm_t *comm, const results_options_t *options)
 {
     static const char what[] = "scoring results";
     scoring_t scoring = {.options = options};
     const comm_finding_t finding = {what, &scoring, find_scores, save_nothing, restore_nothing};
     err_t err = comm_share(comm, &finding);
-    if (err == ERR_OK) err = comm_agree(comm, comm->rank == 0 ? show_scores(&scoring) : ERR_OK, what);
+    TRY_OUT(err, err);
+    if (comm->rank == 0) {
+        const score_t *scores[SCORE_TYPE_COUNT];
+        const truths_t *named = options->per_category ? scoring.truths : NULL;
+        int n = 0;
+        for (int type = 0; type < SCORE_TYPE_COUNT; type++)
+            if (scoring.scores[type]) scores[n++] = scoring.scores[type];
+        log_info("data     %s, %s images, %s objects, %s crowds", options->data,
+                 figure_count(scoring.truths->n_images).text, figure_count(scores[0]->n_truths).text,
+                 figure_count(scores[0]->n_crowds).text);
+        for (int i = 0; i < 2; i++)
+            if (options->files[i]) log_info("results  %s%s", options->files[i], scoring.notes[i]);
+        log_info("%s", "");
+        score_print(scores, n, named);
+        if (options->json) {
+            json_t j = {0};
+            json_object_begin(&j, NULL);
+            score_json(scores, n, named, &j);
+            json_object_end(&j);
+            err = json_write_file(&j, options->json);
+            json_free(&j);
+        }
+    }
+    err = comm_agree(comm, err, what);
+out:
     for (int type = 0; type < SCORE_TYPE_COUNT; type++) score_free(&scoring.scores[type]);
     truths_free(&scoring.truths);
     return err;
