@@ -33,13 +33,6 @@ err_t run_record_read(run_record_t *record, const char *line, size_t n_line, con
     return err == ERR_OK ? ERR_OK : err_context(ERR_DATA, "%s", record->path);
 }
 
-static bool was_evaluated(const json_value_t *record)
-{
-    for (const json_value_t *at = record->first; at; at = at->next)
-        if (strncmp(at->key, "val_", 4) == 0 && at->kind == JSON_NUMBER) return true;
-    return false;
-}
-
 static bool is_event(const json_value_t *value, const char *kind, run_event_t *out)
 {
     const json_value_t *equal = json_get(value, "equal"), *states = json_get(value, "with_states");
@@ -55,7 +48,10 @@ static bool is_event(const json_value_t *value, const char *kind, run_event_t *o
         const json_value_t *error = json_get(value, "error");
         return error && error->kind == JSON_NULL;
     }
-    return (strcmp(kind, "epoch") == 0 || strcmp(kind, "evaluation") == 0) && was_evaluated(value);
+    if (strcmp(kind, "epoch") != 0 && strcmp(kind, "evaluation") != 0) return false;
+    for (const json_value_t *at = value->first; at; at = at->next)
+        if (strncmp(at->key, "val_", 4) == 0 && at->kind == JSON_NUMBER) return true;
+    return false;
 }
 
 static err_t add_line(run_record_t *record, const char *line, size_t n)
