@@ -28,19 +28,6 @@ err_t content_name_hosts(comm_t *comm, content_t *content)
     return ERR_OK;
 }
 
-/* Collective. Names the hosts, then adds the hashes that rank 0's cache holds. */
-static err_t content_begin(comm_t *comm, const dataset_t *dataset)
-{
-    char path[FS_PATH_MAX];
-    bool any;
-    if (!dataset->content) return ERR_OK;
-    TRY(content_name_hosts(comm, dataset->content));
-    if (comm->rank == 0 && content_cache_path(dataset->info.source, path) == ERR_OK &&
-        content_file_read(dataset->content, path, CONTENT_CACHE) != ERR_OK)
-        log_warn("hashes of files are ignored: %s", err_message());
-    return content_merge(comm, dataset->content, &any);
-}
-
 err_t content_probe(comm_t *comm, const dataset_t *dataset, corrupt_samples_t *bad)
 {
     bool any;
@@ -185,11 +172,21 @@ err_t train_open_data(comm_t *comm, const char *where, const transform_settings_
     TRY(comm_broadcast(comm, &shared, sizeof shared, 0, opening_data));
     err_t err = shared ? comm_share(comm, &finding)
                        : comm_agree(comm, dataset_open(where, settings, &opening.dataset), opening_data);
-    if (err == ERR_OK) err = content_begin(comm, opening.dataset);
-    if (err == ERR_OK)
-        *out = opening.dataset;
-    else
-        dataset_close(&opening.dataset);
+    TRY_OUT(err, err);
+    const dataset_t *dataset = opening.dataset;
+    if (dataset->content) { /* names the hosts, then adds the hashes that rank 0's cache holds */
+        char path[FS_PATH_MAX];
+        bool any;
+        TRY_OUT(err, content_name_hosts(comm, dataset->content));
+        if (comm->rank == 0 && content_cache_path(dataset->info.source, path) == ERR_OK &&
+            content_file_read(dataset->content, path, CONTENT_CACHE) != ERR_OK)
+            log_warn("hashes of files are ignored: %s", err_message());
+        TRY_OUT(err, content_merge(comm, dataset->content, &any));
+    }
+    *out = opening.dataset;
+    return ERR_OK;
+out:
+    dataset_close(&opening.dataset);
     return err;
 }
 

@@ -93,22 +93,6 @@ void prefetcher_close(prefetcher_t *prefetcher)
     }
 }
 
-/* Starts copying the images of a batch, without what is beside them in their room. */
-static err_t copy_images(const prefetcher_t *prefetcher, prefetcher_slot_t *slot, const batch_t *from)
-{
-    const backend_memory_t *memory = prefetcher->backend->memory;
-    const size_t n_room = image_bytes(prefetcher, 1);
-    if (!slot->canvases) return memory->prefetch(slot->bytes, from->bytes, (size_t)from->n * n_room);
-    for (int64_t i = 0; i < from->n; i++) {
-        const canvas_place_t *p = &from->places[i];
-        const size_t n_image = (size_t)(p->scaled.height * p->scaled.width * prefetcher->info.channels);
-        slot->canvases[i] =
-            (pixels_canvas_t){p->canvas.height, p->canvas.width, p->scaled.height, p->scaled.width};
-        TRY(memory->prefetch(slot->bytes + (size_t)i * n_room, from->bytes + (size_t)i * n_room, n_image));
-    }
-    return ERR_OK;
-}
-
 double prefetcher_take_copy_sec(prefetcher_t *prefetcher)
 {
     double sec = prefetcher->copy_sec;
@@ -138,7 +122,16 @@ err_t prefetcher_ahead(prefetcher_t *prefetcher)
     size_t n = (size_t)from->n;
     slot->n_global = from->n_global, slot->first = from->first, slot->n = from->n;
     if (n == 0) return ERR_OK;
-    TRY(copy_images(prefetcher, slot, from));
+    /* The images, without what is beside them in their room. */
+    const size_t n_room = image_bytes(prefetcher, 1);
+    if (!slot->canvases) TRY(memory->prefetch(slot->bytes, from->bytes, n * n_room));
+    for (int64_t i = 0; slot->canvases && i < from->n; i++) {
+        const canvas_place_t *p = &from->places[i];
+        const size_t n_image = (size_t)(p->scaled.height * p->scaled.width * prefetcher->info.channels);
+        slot->canvases[i] =
+            (pixels_canvas_t){p->canvas.height, p->canvas.width, p->scaled.height, p->scaled.width};
+        TRY(memory->prefetch(slot->bytes + (size_t)i * n_room, from->bytes + (size_t)i * n_room, n_image));
+    }
     for (int k = 0; k < prefetcher->fields.n && !prefetcher->fields.on_host; k++) {
         slot->field_bytes[k] = batch_field_bytes(&prefetcher->fields.at[k], &from->fields[k], from->n);
         TRY(memory->prefetch(slot->fields[k], from->fields[k].data, slot->field_bytes[k]));
