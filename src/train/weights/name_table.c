@@ -123,12 +123,6 @@ static const char *check_rule(const name_rule_t *rule)
     return NULL;
 }
 
-static bool is_layout(const char *word)
-{
-    return strlen(word) == 4 && strchr(word, 'O') && strchr(word, 'H') && strchr(word, 'W') &&
-           strchr(word, 'I');
-}
-
 static const char *read_rule(name_table_t *table, char *line)
 {
     static const char *const settings[] = {"layout", "deconv", "input"};
@@ -143,7 +137,9 @@ static const char *read_rule(name_table_t *table, char *line)
                 table->bgr = strcmp(right, "BGR") == 0;
                 return table->bgr || strcmp(right, "RGB") == 0 ? NULL : "invalid input: expected RGB or BGR";
             }
-            if (!is_layout(right)) return "invalid layout: expected O, I, H and W in some order";
+            if (strlen(right) != 4 || !strchr(right, 'O') || !strchr(right, 'H') || !strchr(right, 'W') ||
+                !strchr(right, 'I'))
+                return "invalid layout: expected O, I, H and W in some order";
             memcpy(left[0] == 'l' ? table->layout : table->deconv, right, sizeof table->layout);
             return NULL;
         }
