@@ -142,14 +142,6 @@ static err_t get_mask(void *context, int64_t object, mask_cut_t *out)
     return mask_cut_make(&mask, &view, &m->t->bitmap, out);
 }
 
-static bool is_finite(const train_images_t *t)
-{
-    const float *tally = t->tally.host;
-    for (int i = 0; i < t->n_losses; i++)
-        if (!isfinite(tally[2 * i])) return false;
-    return true;
-}
-
 static const detection_place_t *place_of(const train_images_part_t *part, int64_t i)
 {
     return (const detection_place_t *)part->from->fields[DETECTION_FIELD_PLACE].data + i;
@@ -195,7 +187,9 @@ static err_t run_pass(train_images_t *t, const train_images_part_t *part, int64_
     common.tally = t->tally.device;
     TRY(train_image_run(t->train, &common, t->inputs, n, t->counts));
     TRY(hd_buffer_pull_all(&t->tally));
+    bool finite = true;
     for (int i = 0; i < t->n_losses; i++) {
+        finite = finite && isfinite(tally[2 * i]);
         sums[TASK_SUM_LOSS] += tally[2 * i];
         sums[t->sum_of[i]] += tally[2 * i];
     }
@@ -210,7 +204,7 @@ static err_t run_pass(train_images_t *t, const train_images_part_t *part, int64_
             (train_images_item_t){place->image, place->canvas, n_objects, n_positives, sec / (double)n};
     }
     /* Of the first pass with a loss that is not finite. */
-    if (t->found.where[0] || is_finite(t)) return ERR_OK;
+    if (t->found.where[0] || finite) return ERR_OK;
     TRY(train_image_find_nonfinite(t->train, &common, t->inputs, n, &t->found));
     t->found_image = t->inputs[t->found.sample].draw.image;
     return ERR_OK;
