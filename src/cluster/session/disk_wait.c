@@ -50,20 +50,17 @@ void disk_wait_end(void)
     watchdog_swap_phase(now.phase);
 }
 
-static err_t read_regular(const char *path, int64_t max_bytes, char **out)
-{
-    struct stat info;
-    if (stat(path, &info) != 0) return ERR_OK;
-    /* Opening a FIFO waits for a writer. */
-    if (!S_ISREG(info.st_mode)) RAISE(ERR_USAGE, "%s is not a regular file", path);
-    return fs_read_text(path, max_bytes, out);
-}
-
 err_t measure_cache_read(const char *path, int64_t max_bytes, char **out)
 {
+    struct stat info;
+    err_t err = ERR_OK;
     *out = NULL;
     disk_wait_begin("reading", path);
-    err_t err = read_regular(path, max_bytes, out);
+    const bool found = stat(path, &info) == 0;
+    if (found && !S_ISREG(info.st_mode)) /* opening a FIFO waits for a writer */
+        err = err_raise(ERR_USAGE, __FILE__, __LINE__, "%s is not a regular file", path);
+    else if (found)
+        err = fs_read_text(path, max_bytes, out);
     disk_wait_end();
     return err;
 }

@@ -151,31 +151,22 @@ static err_t measure_bytes(const comm_t *comm, const backend_t *backend, int n_t
     return backend->peak_bytes(n, out);
 }
 
-/* Collective. All ranks measure at once, because those of a host share memory and clock rate. */
-static err_t measure_all(comm_t *comm, const backend_t *backend, dtype_t compute, backend_peak_t *flops,
-                         yardstick_kept_t *measured, yardstick_t *out)
-{
-    backend_peak_t bytes = {0};
-    TRY(comm_barrier(comm, what));
-    TRY(agree_peak(comm, backend->peak_flops(compute, flops), flops, &measured->flops));
-    out->cache_bytes = (double)machine_cache_bytes(flops->n_threads, comm->topo.local_size);
-    if (measured->flops > 0)
-        TRY(agree_peak(comm, measure_bytes(comm, backend, flops->n_threads, &bytes), &bytes,
-                       &measured->bytes_per_sec));
-    if (bytes.cache_bytes > 0) out->cache_bytes = (double)bytes.cache_bytes;
-    return ERR_OK;
-}
-
 err_t yardstick_measure(comm_t *comm, const backend_t *backend, dtype_t compute, yardstick_t *out)
 {
     char machine[YARDSTICK_MACHINE_MAX];
-    backend_peak_t flops = {0};
+    backend_peak_t flops = {0}, bytes = {0};
     yardstick_kept_t measured = {0};
     *out = (yardstick_t){0};
     /* Simulated ranks share a process, and their clock stands still. */
     if (!backend->peak_flops || comm->topo.simulated) return ERR_OK;
-    TRY(measure_all(comm, backend, compute, &flops, &measured, out));
+    /* All ranks measure at once, because those of a host share memory and clock rate. */
+    TRY(comm_barrier(comm, what));
+    TRY(agree_peak(comm, backend->peak_flops(compute, &flops), &flops, &measured.flops));
+    out->cache_bytes = (double)machine_cache_bytes(flops.n_threads, comm->topo.local_size);
     if (measured.flops <= 0) return ERR_OK;
+    TRY(agree_peak(comm, measure_bytes(comm, backend, flops.n_threads, &bytes), &bytes,
+                   &measured.bytes_per_sec));
+    if (bytes.cache_bytes > 0) out->cache_bytes = (double)bytes.cache_bytes;
     /* On a device a full memory leaves small products alone, which say little of what is kept. */
     if (flops.n_threads > 0) {
         const bool has_bytes = measured.bytes_per_sec > 0;
