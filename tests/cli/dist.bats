@@ -59,7 +59,8 @@ need_clone() { [[ -n ${clone-} ]] || skip "no git repository here"; }
         read -ra libraries <<<"$(make -s -C "$root" info | sed -n 's/^libraries *//p')"
         kernels=("$root"/build/libkernels.a)
         [[ -e ${kernels[0]} ]] || kernels=()
-        mpicc -o program "$root/build/src/main.o" build/src/base/version.o "$root/build/libdptrain.a" "${kernels[@]}" "${libraries[@]}"
+        mpicc -o program "$root/build/src/main.o" build/src/base/version.o -Wl,--start-group "$root/build/libdptrain.a" "${kernels[@]}" \
+            -Wl,--end-group "${libraries[@]}"
         run ./program --version
         echo "$output"
         [[ "$status" -eq 0 && "$output" == "dptrain $version ($hash, "* ]]

@@ -24,7 +24,7 @@ setup() { root=$(cd "$BATS_TEST_DIRNAME/../.." && pwd); }
     printf '#include "tests/fuzz/fuzz.h"\n%s\n' \
         'int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n) { MUST(!getenv("BREAKS") || n == 0 || data[0] != 0xff); return 0; }' >target.c
     "${CC:-gcc}" -D_GNU_SOURCE -I"$root" -I"$root/src" -o target target.c "$root/build-san/tests/fuzz/mutate.o" \
-        "$root/build-san/libfuzzed.a" -fsanitize=address,undefined -fopenmp -lm -ldl
+        "$root/build-san/libfuzzed.a" -fsanitize=address,undefined -fopenmp -lz -lxxhash -lm -ldl
     mkdir seeds && printf ab >seeds/a && printf abc >seeds/b
     run ./target seeds 10 8 input
     [ "$status" -eq 0 ]
