@@ -109,12 +109,11 @@ err_t cmd_bench(const cmd_context_t *context)
     char text[2048];
     int n_words;
     err_t err = bind_request(&r, context, &n_words);
-    size_t n_bytes = sizeof text;
-    size_t used = (size_t)snprintf(text, n_bytes, "%s", usage);
+    size_t used = (size_t)snprintf(text, sizeof text, "%s", usage);
     for (int i = 0; bench_cases[i]; i++)
-        used += (size_t)snprintf(text + used, n_bytes - used, "  %-6s %s\n", bench_cases[i]->name,
+        used += (size_t)snprintf(text + used, sizeof text - used, "  %-6s %s\n", bench_cases[i]->name,
                                  bench_cases[i]->summary);
-    snprintf(text + used, n_bytes - used,
+    snprintf(text + used, sizeof text - used,
              "\f\nEach point is repeated until its median is precise enough (--ci) or its\n"
              "time is up (--budget). Exit code 1: a result was wrong.\n");
     for (int i = 0; bench_cases[i]; i++)

@@ -439,11 +439,10 @@ err_t cmd_data(const cmd_context_t *context)
     cmd_context_t first = *context;
     if (!cmd_is_help(word)) first.argc = context->argc > 0;
     char usage[1024];
-    size_t n_bytes = sizeof usage;
-    size_t used = (size_t)snprintf(usage, n_bytes, "usage: dptrain data VERB [options]\n\n");
+    size_t used = (size_t)snprintf(usage, sizeof usage, "usage: dptrain data VERB [options]\n\n");
     for (const cmd_t *verb = verbs; verb->name; verb++)
-        used += (size_t)snprintf(usage + used, n_bytes - used, "  %-8s %s\n", verb->name, verb->summary);
-    snprintf(usage + used, n_bytes - used, "\ndptrain data VERB --help lists a verb's options.\n");
+        used += (size_t)snprintf(usage + used, sizeof usage - used, "  %-8s %s\n", verb->name, verb->summary);
+    snprintf(usage + used, sizeof usage - used, "\ndptrain data VERB --help lists a verb's options.\n");
     const char *names[sizeof verbs / sizeof verbs[0]];
     for (size_t i = 0; i < sizeof verbs / sizeof verbs[0]; i++) names[i] = verbs[i].name;
     for (int i = 0; names[i]; i++) cmd_tell_word(&first, "verb", names[i], verbs[i].summary);

@@ -89,8 +89,8 @@ static err_t read_records(void *context, int fd, const char *name)
     const report_trouble_t *bad = &file->bad, *newer = &file->newer, *again = &file->again;
     if (bad->n == 1) log_warn("%s: line %lld was left out: %s", file->name, (long long)bad->line, bad->why);
     if (bad->n > 1)
-        log_warn("%s: %lld line%s left out; the first is line %lld: %s", file->name, (long long)bad->n,
-                 bad->n == 1 ? " was" : "s were", (long long)bad->line, bad->why);
+        log_warn("%s: %lld lines were left out; the first is line %lld: %s", file->name, (long long)bad->n,
+                 (long long)bad->line, bad->why);
     if (newer->n > 0)
         log_warn(
             "%s: records left out: %lld, the first in line %lld: their schema is newer than %d, the newest "

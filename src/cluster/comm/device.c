@@ -80,11 +80,10 @@ static err_t open_library(comm_t *comm, const gradient_ops_t *library, const com
     return ERR_OK;
 }
 
-err_t comm_use_device(comm_t *comm, const comm_device_t *device)
+/* Collective. Fills comm->gpus. */
+static err_t gather_gpus(comm_t *comm, const comm_device_t *device)
 {
     static const char what[] = "exchanging GPU identities";
-    bool shared;
-    char mix[ERR_MESSAGE_MAX];
     comm_gpu_t mine = {.rank = comm->rank}, *all = NULL;
     snprintf(mine.host, sizeof mine.host, "%s", comm->topo.host_name);
     snprintf(mine.uuid, sizeof mine.uuid, "%s", device->uuid);
@@ -92,13 +91,21 @@ err_t comm_use_device(comm_t *comm, const comm_device_t *device)
     snprintf(mine.pci, sizeof mine.pci, "%s", device->pci);
     TRY(comm_agree(comm, mem_new_array(comm->size, sizeof *all, "the GPUs of all ranks", &all), what));
     err_t err = comm_allgather(comm, &mine, sizeof mine, all, what);
-    if (err != ERR_OK) {
+    if (err == ERR_OK) {
+        mem_free(&comm->gpus);
+        comm->gpus = all;
+    } else {
         mem_free(&all);
-        return err;
     }
-    mem_free(&comm->gpus);
-    comm->gpus = all;
-    err = device_check_shared(comm->gpus, comm->size, comm->options.share_gpu, &shared);
+    return err;
+}
+
+err_t comm_use_device(comm_t *comm, const comm_device_t *device)
+{
+    bool shared;
+    char mix[ERR_MESSAGE_MAX];
+    TRY(gather_gpus(comm, device));
+    err_t err = device_check_shared(comm->gpus, comm->size, comm->options.share_gpu, &shared);
     /* The table, and so the result, is the same on all ranks: all of them know the error. */
     comm->agreed = err;
     TRY(err);

@@ -23,8 +23,8 @@ void disk_wait_end(void);
 /* The files of the user's cache folder (fs_cache_path) that keep what start-up measured and chose, within these
  * brackets.
  *
- * *out: the text, to be freed with mem_free; NULL if there is no file. ERR_USAGE also if it is not a regular file,
- * which might never answer. */
+ * *out: the file's text, which the caller frees with mem_free; NULL if the file does not exist. ERR_USAGE also if it is
+ * not a regular file, because reading one might block forever. */
 err_t measure_cache_read(const char *path, int64_t max_bytes, char **out);
 err_t measure_cache_write(const char *path, const char *text);
 

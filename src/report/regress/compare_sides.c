@@ -218,6 +218,28 @@ static bool has_unplaced_train(const report_t *report)
     return run != NULL;
 }
 
+/* Refuses recordings of different machines or jobs; --force only notes the differences. */
+static err_t check_machine(compare_work_t *work)
+{
+    const char *list[MAX_NAMES], *all = "";
+    int n = 0;
+    TRY(list_differences(work, HARDWARE, list, MAX_NAMES, &n));
+    TRY(list_differences(work, FABRIC, list, MAX_NAMES, &n));
+    TRY(list_differences(work, JOB, list, MAX_NAMES, &n));
+    for (int i = 0; i < n; i++) {
+        if (work->options->force)
+            TRY(compare_note(work, "compared by --force: %s", list[i]));
+        else
+            TRY(arena_format(&work->out->arena, &all, "%s%s%s", all, i ? "; " : "", list[i]));
+    }
+    if (all[0])
+        RAISE(ERR_DATA,
+              "the recordings are of different machines or jobs, so a change could not be attributed to the "
+              "software: %s; --force compares them anyway",
+              all);
+    return ERR_OK;
+}
+
 err_t compare_check_sides(compare_work_t *work)
 {
     for (int side = 0; side < 2; side++) {
@@ -244,26 +266,12 @@ err_t compare_check_sides(compare_work_t *work)
         if (git.n > 0) TRY(join_values(&work->out->arena, &git, false, &out->git));
     }
     for (int side = 0; side < 2; side++) TRY(check_runs(work, side));
-    const char *list[MAX_NAMES], *all = "";
-    int n = 0;
-    TRY(list_differences(work, HARDWARE, list, MAX_NAMES, &n));
-    TRY(list_differences(work, FABRIC, list, MAX_NAMES, &n));
-    TRY(list_differences(work, JOB, list, MAX_NAMES, &n));
-    for (int i = 0; i < n; i++) {
-        if (work->options->force)
-            TRY(compare_note(work, "compared by --force: %s", list[i]));
-        else
-            TRY(arena_format(&work->out->arena, &all, "%s%s%s", all, i ? "; " : "", list[i]));
-    }
-    if (all[0])
-        RAISE(ERR_DATA,
-              "the recordings are of different machines or jobs, so a change could not be attributed to the "
-              "software: %s; --force compares them anyway",
-              all);
+    TRY(check_machine(work));
     if (has_unplaced_train(work->out->base) || has_unplaced_train(work->out->now))
         TRY(compare_note(work,
                          "earlier versions did not record the hardware of training runs, so it may differ"));
-    n = 0;
+    const char *list[MAX_NAMES];
+    int n = 0;
     TRY(list_differences(work, SOFTWARE, list, MAX_NAMES, &n));
     for (int i = 0; i < n; i++) TRY(compare_note(work, "software: %s", list[i]));
     /* Runs in both recordings are identical and would hide a change. */

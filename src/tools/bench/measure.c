@@ -274,6 +274,14 @@ static int64_t max_samples(const bench_t *bench)
     return bench->options->n_samples > 0 ? bench->options->n_samples : BENCH_MAX_SAMPLES;
 }
 
+/* With --turns, the other job has filled the caches with its own data. */
+static err_t refill_caches(bench_t *bench, const work_state_t *s)
+{
+    if (!bench->turns || s->work->prepare || !is_participant(bench, s)) return ERR_OK;
+    double sec[SETTLE_SAMPLES];
+    return run_samples(bench, s, SETTLE_SAMPLES, sec, NULL);
+}
+
 static err_t measure_batch(measurement_t *m, work_state_t *s)
 {
     double mine[MAX_BATCH] = {0}, all[MAX_BATCH + N_NOTES], parts[MAX_BATCH * BENCH_MAX_PARTS] = {0};
@@ -281,12 +289,7 @@ static err_t measure_batch(measurement_t *m, work_state_t *s)
     int64_t left = max_samples(m->bench) - samples->n, n = left < s->per_batch ? left : s->per_batch;
     if (n == 0) return ERR_OK;
     double start = clock_sec();
-    /* With --turns, the other job has filled the caches with its own data. */
-    bench_t *bench = m->bench;
-    if (bench->turns && !s->work->prepare && is_participant(bench, s)) {
-        double sec[SETTLE_SAMPLES];
-        TRY(run_samples(bench, s, SETTLE_SAMPLES, sec, NULL));
-    }
+    TRY(refill_caches(m->bench, s));
     TRY(wait_for_ranks(m->bench, s));
     load_begin(&m->bench->load);
     if (is_participant(m->bench, s)) TRY(run_samples(m->bench, s, n, mine, parts));

@@ -462,6 +462,20 @@ static err_t keep_shard(packer_t *p, bool *kept)
     return ERR_OK;
 }
 
+static err_t end_shard(packer_t *p)
+{
+    done_t *done = &p->done[p->now];
+    TRY(shard_commit(p->writer));
+    interrupt_removes(NULL);
+    done->file = *shard_written_file(p->writer);
+    int64_t n = done->file.n_samples;
+    TRY(mem_new_array(n, sizeof *done->entries, "the records of a shard", &done->entries));
+    memcpy(done->entries, shard_written_entries(p->writer), (size_t)n * sizeof *done->entries);
+    shard_discard(&p->writer);
+    p->now += p->comm->size;
+    return ERR_OK;
+}
+
 /* The last sample of a shard ends it. */
 static err_t add_sample(packer_t *p, int64_t *n_done)
 {
@@ -474,17 +488,7 @@ static err_t add_sample(packer_t *p, int64_t *n_done)
     TRY(shard_add(p->writer, p->resizer ? &small : &sample));
     *n_done = p->source->entries[split][number].n_bytes;
     p->at++;
-    if (p->at < plan->n_samples) return ERR_OK;
-    done_t *done = &p->done[p->now];
-    TRY(shard_commit(p->writer));
-    interrupt_removes(NULL);
-    done->file = *shard_written_file(p->writer);
-    const int64_t n = done->file.n_samples;
-    TRY(mem_new_array(n, sizeof *done->entries, "the records of a shard", &done->entries));
-    memcpy(done->entries, shard_written_entries(p->writer), (size_t)n * sizeof *done->entries);
-    shard_discard(&p->writer);
-    p->now += p->comm->size;
-    return ERR_OK;
+    return p->at == plan->n_samples ? end_shard(p) : ERR_OK;
 }
 
 /* pack_work_t's step: keeps a whole shard, or packs one sample. */

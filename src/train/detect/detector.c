@@ -110,33 +110,32 @@ static err_t new_regions(const detector_t *d, int section, int64_t n, hd_buffer_
 
 err_t detector_new(const detector_options_t *options, detector_t **out)
 {
-    const detector_options_t *o = options;
-    const int64_t n_found = o->detections.detections;
+    const int64_t n_found = options->detections.detections;
     int64_t area = 0, n_cells = 0;
     detector_t *d = NULL;
     err_t err;
     TRY(mem_new(sizeof *d, "a detector", &d));
-    d->options = *o;
-    d->ports = detector_ports(o->graph);
-    ASSERT(!o->masks || d->ports.mask_logits >= 0);
-    pixel_table_make(&o->norm, 3, &d->norm);
+    d->options = *options;
+    d->ports = detector_ports(options->graph);
+    ASSERT(!options->masks || d->ports.mask_logits >= 0);
+    pixel_table_make(&options->norm, 3, &d->norm);
     TRY_OUT(err, plan_canvases(d));
     /* Everything that images need, on the largest canvas. */
-    for (int i = 0; i < o->canvases->n; i++) {
-        const map_size_t size = o->canvases->size[i];
+    for (int i = 0; i < options->canvases->n; i++) {
+        const map_size_t size = options->canvases->size[i];
         int64_t rows, columns;
         rcnn_cells(size.height, size.width, 0, &rows, &columns);
         if (rows * columns > n_cells) n_cells = rows * columns;
         if (size.height * size.width > area) area = size.height * size.width;
     }
-    TRY_OUT(err, hd_buffer_new(o->backend, (size_t)area * 3 * sizeof(float), "an image", &d->image));
+    TRY_OUT(err, hd_buffer_new(options->backend, (size_t)area * 3 * sizeof(float), "an image", &d->image));
     TRY_OUT(err, mem_new_array(area, 3, "an image", &d->rgb));
     TRY_OUT(err, new_regions(d, SECTION_BOX, proposals_evaluation.after, &d->box_regions));
-    if (o->masks) TRY_OUT(err, new_regions(d, SECTION_MASK, RCNN_MASK_MAX, &d->mask_regions));
+    if (options->masks) TRY_OUT(err, new_regions(d, SECTION_MASK, RCNN_MASK_MAX, &d->mask_regions));
     TRY_OUT(err, proposals_new(&proposals_evaluation, n_cells, &d->proposals));
     TRY_OUT(err, mem_new_array(proposals_evaluation.after, sizeof *d->regions, "regions", &d->regions));
-    TRY_OUT(err, detections_new(&o->detections, model_classes(o->graph), proposals_evaluation.after,
-                                &d->detections));
+    TRY_OUT(err, detections_new(&options->detections, model_classes(options->graph),
+                                proposals_evaluation.after, &d->detections));
     TRY_OUT(err, mem_new_array(n_found, sizeof *d->found, "detections", &d->found));
     TRY_OUT(err, mem_new_array(n_found, sizeof *d->objects, "detections", &d->objects));
     *out = d;

@@ -124,8 +124,8 @@ err_t evaluate_results(comm_t *comm, const results_options_t *options)
     static const char what[] = "scoring results";
     scoring_t scoring = {.options = options};
     const comm_finding_t finding = {what, &scoring, find_scores, save_nothing, restore_nothing};
-    err_t err = comm_share(comm, &finding);
-    TRY_OUT(err, err);
+    err_t err;
+    TRY_OUT(err, comm_share(comm, &finding));
     if (comm->rank == 0) {
         const score_t *scores[SCORE_TYPE_COUNT];
         const truths_t *named = options->per_category ? scoring.truths : NULL;

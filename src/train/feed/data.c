@@ -170,9 +170,9 @@ err_t train_open_data(comm_t *comm, const char *where, const transform_settings_
     const comm_finding_t finding = {opening_data, &opening, data_find, data_save, data_restore};
     bool shared = comm->size > 1 && comm->rank == 0 && dataset_is_shared(where);
     TRY(comm_broadcast(comm, &shared, sizeof shared, 0, opening_data));
-    err_t err = shared ? comm_share(comm, &finding)
-                       : comm_agree(comm, dataset_open(where, settings, &opening.dataset), opening_data);
-    TRY_OUT(err, err);
+    err_t err;
+    TRY_OUT(err, shared ? comm_share(comm, &finding)
+                        : comm_agree(comm, dataset_open(where, settings, &opening.dataset), opening_data));
     const dataset_t *dataset = opening.dataset;
     if (dataset->content) { /* names the hosts, then adds the hashes that rank 0's cache holds */
         char path[FS_PATH_MAX];

@@ -161,9 +161,9 @@ err_t name_table_read(const char *which, name_table_t *out)
     }
     if (!built_in->name && !fs_exists(which))
         RAISE(ERR_USAGE, "unknown name table '%s': expected %s, or a file", which, names);
-    err_t err = built_in->name ? mem_strdup(built_in->text, &text) : fs_read_text(which, TEXT_MAX, &text);
-    TRY_OUT(err, err);
     int number = 0;
+    err_t err;
+    TRY_OUT(err, built_in->name ? mem_strdup(built_in->text, &text) : fs_read_text(which, TEXT_MAX, &text));
     *out = (name_table_t){.layout = "OIHW"};
     for (char *line = text, *end; line; line = end) {
         end = strchr(line, '\n');
