@@ -43,6 +43,11 @@ double rng_uniform(rng_t *rng)
     return rng_u32(rng) * 0x1p-32;
 }
 
+float rng_between(rng_t *rng, float low, float high)
+{
+    return low + (high - low) * ((float)(rng_u32(rng) >> 8) * 0x1p-24f);
+}
+
 double rng_normal(rng_t *rng)
 {
     double radius = sqrt(-2.0 * log((rng_u32(rng) + 0.5) * 0x1p-32));

@@ -53,9 +53,10 @@ uint64_t rng_key(uint64_t seed, uint32_t stream);
 uint32_t rng_u32(rng_t *rng);
 /* Uniform in [0, n), without bias (Lemire's rejection); n > 0. */
 uint32_t rng_below(rng_t *rng, uint32_t n);
-double rng_uniform(rng_t *rng); /* [0, 1), 32 bits */
-double rng_normal(rng_t *rng);  /* mean 0, variance 1 (Box–Muller) */
-enum { RNG_NORMAL_WORDS = 2 };  /* words that rng_normal draws */
+double rng_uniform(rng_t *rng);                       /* [0, 1), 32 bits */
+float rng_between(rng_t *rng, float low, float high); /* from low up to high, 24 bits */
+double rng_normal(rng_t *rng);                        /* mean 0, variance 1 (Box–Muller) */
+enum { RNG_NORMAL_WORDS = 2 };                        /* words that rng_normal draws */
 
 /* Dropout's rule on every backend: an element is kept if its word is below keep × 2^32. Four consecutive
  * elements share a block.

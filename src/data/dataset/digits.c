@@ -173,29 +173,24 @@ typedef struct hand {
     bool distracted; /* a stray stroke beside the glyph */
 } hand_t;
 
-static float draw_between(rng_t *rng, float low, float high)
-{
-    return low + (high - low) * ((float)(rng_u32(rng) >> 8) * 0x1p-24f);
-}
-
 static hand_t draw_hand(rng_t *rng)
 {
     hand_t hand;
     /* A rotation from the tangent of half its angle needs no sine: ±19°. */
-    float h = draw_between(rng, -0.17f, 0.17f);
+    float h = rng_between(rng, -0.17f, 0.17f);
     float cosine = (1 - h * h) / (1 + h * h), sine = 2 * h / (1 + h * h);
-    float width = draw_between(rng, 9.0f, 19.0f), height = draw_between(rng, 13.5f, 21.0f);
-    float shear = draw_between(rng, -0.36f, 0.26f);
+    float width = rng_between(rng, 9.0f, 19.0f), height = rng_between(rng, 13.5f, 21.0f);
+    float shear = rng_between(rng, -0.36f, 0.26f);
     hand.xx = 0.01f * cosine * width;
     hand.xy = 0.01f * (cosine * shear - sine) * height;
     hand.yx = 0.01f * sine * width;
     hand.yy = 0.01f * (sine * shear + cosine) * height;
-    hand.centre_x = draw_between(rng, 11.2f, 16.8f);
-    hand.centre_y = draw_between(rng, 11.8f, 16.2f);
-    hand.jitter = draw_between(rng, 1.5f, 7.0f);
-    hand.radius = draw_between(rng, 0.55f, 1.7f);
-    hand.softness = draw_between(rng, 0.5f, 1.1f);
-    hand.ink = draw_between(rng, 110.0f, 265.0f);
+    hand.centre_x = rng_between(rng, 11.2f, 16.8f);
+    hand.centre_y = rng_between(rng, 11.8f, 16.2f);
+    hand.jitter = rng_between(rng, 1.5f, 7.0f);
+    hand.radius = rng_between(rng, 0.55f, 1.7f);
+    hand.softness = rng_between(rng, 0.5f, 1.1f);
+    hand.ink = rng_between(rng, 110.0f, 265.0f);
     hand.noise = rng_below(rng, 56);
     hand.distracted = rng_below(rng, 4) == 0;
     return hand;
@@ -208,8 +203,8 @@ static void draw_glyph(const hand_t *hand, const glyph_t *glyph, rng_t *rng, can
         point_t points[MAX_POINTS];
         for (int i = 0; i < stroke->n; i++) {
             /* Separate statements, because the order within an expression is unspecified. */
-            float x = (float)(stroke->xy[i][0] - 50) + draw_between(rng, -hand->jitter, hand->jitter);
-            float y = (float)(stroke->xy[i][1] - 50) + draw_between(rng, -hand->jitter, hand->jitter);
+            float x = (float)(stroke->xy[i][0] - 50) + rng_between(rng, -hand->jitter, hand->jitter);
+            float y = (float)(stroke->xy[i][1] - 50) + rng_between(rng, -hand->jitter, hand->jitter);
             points[i].x = hand->centre_x + hand->xx * x + hand->xy * y;
             points[i].y = hand->centre_y + hand->yx * x + hand->yy * y;
         }
@@ -220,11 +215,11 @@ static void draw_glyph(const hand_t *hand, const glyph_t *glyph, rng_t *rng, can
 static void draw_distraction(rng_t *rng, canvas_t *canvas, float *image)
 {
     point_t from, to;
-    from.x = draw_between(rng, 0, DIGITS_SIDE);
-    from.y = draw_between(rng, 0, DIGITS_SIDE);
-    to.x = from.x + draw_between(rng, -5, 5);
-    to.y = from.y + draw_between(rng, -5, 5);
-    float radius = draw_between(rng, 0.3f, 0.9f), ink = draw_between(rng, 50, 160);
+    from.x = rng_between(rng, 0, DIGITS_SIDE);
+    from.y = rng_between(rng, 0, DIGITS_SIDE);
+    to.x = from.x + rng_between(rng, -5, 5);
+    to.y = from.y + rng_between(rng, -5, 5);
+    float radius = rng_between(rng, 0.3f, 0.9f), ink = rng_between(rng, 50, 160);
     canvas_clear(canvas);
     canvas_line(canvas, from, to, radius + 0.6f);
     canvas_ink(canvas, radius, 0.6f, ink, image);

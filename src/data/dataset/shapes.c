@@ -40,20 +40,15 @@ typedef struct scene {
     uint32_t noise;     /* amplitude */
 } scene_t;
 
-static float draw_between(rng_t *rng, float low, float high)
-{
-    return low + (high - low) * ((float)(rng_u32(rng) >> 8) * 0x1p-24f);
-}
-
 /* low, high: its radius as a share of the shorter side. */
 static object_t draw_object(rng_t *rng, const scene_t *s, int shape, float low, float high)
 {
     object_t o = {.shape = shape};
-    o.radius = draw_between(rng, low, high) * (float)(s->width < s->height ? s->width : s->height);
-    o.centre_x = draw_between(rng, o.radius, (float)s->width - o.radius);
-    o.centre_y = draw_between(rng, o.radius, (float)s->height - o.radius);
+    o.radius = rng_between(rng, low, high) * (float)(s->width < s->height ? s->width : s->height);
+    o.centre_x = rng_between(rng, o.radius, (float)s->width - o.radius);
+    o.centre_y = rng_between(rng, o.radius, (float)s->height - o.radius);
     /* An angle from the tangent of half of it needs no sine. */
-    const float h = draw_between(rng, -1, 1);
+    const float h = rng_between(rng, -1, 1);
     o.cosine = (1 - h * h) / (1 + h * h) / o.radius;
     o.sine = 2 * h / (1 + h * h) / o.radius;
     return o;
@@ -62,10 +57,10 @@ static object_t draw_object(rng_t *rng, const scene_t *s, int shape, float low, 
 static void draw_colours(rng_t *rng, scene_t *s)
 {
     for (int c = 0; c < 3; c++) {
-        s->ground[0][c] = draw_between(rng, 60, 200);
-        s->ground[1][c] = s->ground[0][c] + draw_between(rng, -30, 30);
+        s->ground[0][c] = rng_between(rng, 60, 200);
+        s->ground[1][c] = s->ground[0][c] + rng_between(rng, -30, 30);
         for (int k = 0; k < s->n_objects; k++)
-            s->objects[k].ink[c] = (float)inks[s->objects[k].shape][c] + draw_between(rng, -50, 50);
+            s->objects[k].ink[c] = (float)inks[s->objects[k].shape][c] + rng_between(rng, -50, 50);
     }
     s->noise = 1 + rng_below(rng, 40);
 }

@@ -284,14 +284,7 @@ err_t evaluate_checkpoint(runtime_t *runtime, const char *where, trained_model_t
     algorithm_request_add(&request, n < batch ? n : batch, false);
     algorithm_request_add(&request, n % batch, false);
     TRY_OUT(err, algorithm_choice_make(&request, &run.algorithms));
-    const exec_options_t exec = {.graph = model->graph,
-                                 .backend = run.backend,
-                                 .params = model->params.device,
-                                 .states = model->states.device,
-                                 .algorithms = &run.algorithms.table};
-    err = hd_buffer_push_all(&model->params);
-    if (err == ERR_OK) err = hd_buffer_push_all(&model->states);
-    if (err == ERR_OK) err = exec_new(&exec, &run.exec);
+    err = trained_exec_new(model, run.backend, &run.algorithms.table, &run.exec);
     const evaluator_options_t evaluator = {
         .comm = run.comm,
         .exec = run.exec,

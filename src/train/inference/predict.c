@@ -269,14 +269,7 @@ static err_t take_batch(void *context, const int64_t *index, const float *logits
 static err_t build_predictor(predict_run_t *run, const runtime_t *runtime)
 {
     trained_model_t *m = run->model;
-    exec_options_t exec = {.graph = m->graph,
-                           .backend = run->backend,
-                           .params = m->params.device,
-                           .states = m->states.device,
-                           .algorithms = &run->algorithms.table};
-    TRY(hd_buffer_push_all(&m->params));
-    TRY(hd_buffer_push_all(&m->states));
-    TRY(exec_new(&exec, &run->exec));
+    TRY(trained_exec_new(m, run->backend, &run->algorithms.table, &run->exec));
     evaluator_options_t options = {.comm = run->comm,
                                    .exec = run->exec,
                                    .backend = run->backend,

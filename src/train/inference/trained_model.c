@@ -471,6 +471,19 @@ err_t detector_choose_masks(const graph_t *graph, const char *score, bool *masks
     return ERR_OK;
 }
 
+err_t trained_exec_new(const trained_model_t *model, const backend_t *backend, const algorithms_t *algorithms,
+                       exec_t **out)
+{
+    const exec_options_t options = {.graph = model->graph,
+                                    .backend = backend,
+                                    .params = model->params.device,
+                                    .states = model->states.device,
+                                    .algorithms = algorithms};
+    TRY(hd_buffer_push_all(&model->params));
+    TRY(hd_buffer_push_all(&model->states));
+    return algorithms ? exec_new(&options, out) : ERR_OK;
+}
+
 err_t detector_plan_make(const runtime_t *runtime, const trained_model_t *model, const canvases_t *canvases,
                          detector_plan_t *out)
 {
@@ -497,14 +510,8 @@ err_t detector_plan_make(const runtime_t *runtime, const trained_model_t *model,
         }
         TRY_OUT(err, comm_agree(runtime->comm, err, "choosing algorithms"));
     }
-    const exec_options_t options = {.graph = model->graph,
-                                    .backend = runtime->backend,
-                                    .params = model->params.device,
-                                    .states = model->states.device,
-                                    .algorithms = &out->algorithms};
-    err = hd_buffer_push_all(&model->params);
-    if (err == ERR_OK) err = hd_buffer_push_all(&model->states);
-    if (err == ERR_OK && !model->about.weights) err = exec_new(&options, &out->exec);
+    err =
+        trained_exec_new(model, runtime->backend, model->about.weights ? NULL : &out->algorithms, &out->exec);
     err = comm_agree(runtime->comm, err, "planning the model");
 out:
     algorithm_choice_free(&choice);

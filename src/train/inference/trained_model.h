@@ -97,6 +97,12 @@ err_t trained_import(const char *path, const weights_options_t *options, const d
 /* Collective. Sends rank 0's model to the others. Host sides only. */
 err_t trained_share(comm_t *comm, const backend_t *backend, trained_model_t *model);
 
+/* Not collective. Copies the weights to the device and makes an executor on them.
+ *
+ *   algorithms  NULL: only the copy, for those who make executors of their own; *out stays */
+err_t trained_exec_new(const trained_model_t *model, const backend_t *backend, const algorithms_t *algorithms,
+                       exec_t **out);
+
 void trained_free(trained_model_t *model);
 
 /* The rest is for detectors. */
