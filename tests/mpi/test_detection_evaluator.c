@@ -11,7 +11,7 @@
 #include "tests/mpi/everyone.h"
 #include "tests/small_rcnn.h"
 #include "tests/turned.h"
-#include "train/evaluate/detection_evaluator.h"
+#include "train/detect/evaluate.h"
 
 enum { N = 7, LIMIT = 3, W = 150, H = 128, CORRUPT = 4, STORED = 2, SHOWN = 5 };
 

@@ -13,7 +13,7 @@
 #include "tests/small_rcnn.h"
 #include "tests/tap.h"
 #include "train/detect/detector.h"
-#include "train/evaluate/detection_evaluator.h"
+#include "train/detect/evaluate.h"
 #include "train/inference/evaluate_detector.h"
 
 #define COUNT(array) ((int64_t)(sizeof(array) / sizeof(array)[0]))

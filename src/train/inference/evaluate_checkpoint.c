@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Evaluates a checkpoint or weights for `dptrain eval`, with data opened as in training. The evaluation itself is
- * left to train/evaluate, the model to trained_model.c. */
+ * left to train/task, the model to trained_model.c. */
 #include "train/inference/evaluate_checkpoint.h"
 
 #include <stdio.h>
@@ -13,9 +13,9 @@
 #include "cluster/session/disk_wait.h"
 #include "compute/models/model.h"
 #include "data/load/images.h"
-#include "train/evaluate/evaluate.h"
 #include "train/feed/data.h"
 #include "train/run/choose_algorithms.h"
+#include "train/task/evaluate.h"
 
 typedef struct eval_data {
     char where[FS_PATH_MAX], why[256];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* `dptrain eval` of a detector: opens data and weights on all ranks; shows the outcome on rank 0, with the images that
- * have the most mistakes. Detecting and scoring are left to train/evaluate and data/score, drawing to data/show. */
+ * have the most mistakes. Detecting and scoring are left to train/detect and data/score, drawing to data/show. */
 #include "train/inference/evaluate_detector.h"
 
 #include <stdio.h>
@@ -20,7 +20,7 @@
 #include "data/score/score.h"
 #include "data/show/sheet.h"
 #include "data/source/source.h"
-#include "train/evaluate/detection_evaluator.h"
+#include "train/detect/evaluate.h"
 
 const char *const evaluate_detector_scores[] = {"auto", "bbox", "segm", NULL};
 

@@ -16,8 +16,8 @@
 #include "data/load/samples.h"
 #include "data/show/objects.h"
 #include "data/show/sheet.h"
-#include "train/evaluate/evaluate.h"
 #include "train/run/choose_algorithms.h"
+#include "train/task/evaluate.h"
 
 err_t prediction_files_open(const char *folder, const char *json, prediction_files_t *out)
 {

@@ -4,13 +4,13 @@
 #define TRAIN_RUN_TRAINER_H
 
 #include "cluster/session/runtime.h"
-#include "train/evaluate/detection_evaluator.h"
-#include "train/evaluate/evaluate.h"
+#include "train/detect/evaluate.h"
 #include "train/run/choose_threads.h"
 #include "train/run/options.h"
 #include "train/run/parts.h"
 #include "train/run/target.h"
 #include "train/run/telemetry.h"
+#include "train/task/evaluate.h"
 
 /* Values that follow the gradients in the same allreduce; after them, the slots of train/run/stragglers.h. */
 enum {

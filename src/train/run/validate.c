@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Evaluates during training and records the result. Computing it is left to train/evaluate, an epoch's record
+/* Evaluates during training and records the result. Computing it is left to train/task and train/detect, an epoch's record
  * to loop.c. */
 #include "train/run/validate.h"
 

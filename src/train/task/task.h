@@ -53,7 +53,7 @@ typedef struct task {
     bool (*fits)(const graph_t *graph);
     /* Probability of class k for `dptrain predict`. */
     double (*probability)(const float *logits, int n_classes, int k);
-    /* The rest is NULL for detectors (train/evaluate/detection_evaluator.h).
+    /* The rest is NULL for detectors (train/detect/evaluate.h).
      * open (with n_worst set) and close once; begin, add for each batch of this rank, and end for each
      * evaluation. end: collective; fills in values[metrics->n], except the loss. */
     err_t (*open)(task_evaluation_t *e);

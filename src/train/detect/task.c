@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* The task detect: objects with boxes, classes and masks. Its steps are left to train/detect, its evaluation to
- * train/evaluate/detection_evaluator.c. */
-#include "compute/models/rcnn.h"
+/* The task detect: objects with boxes, classes and masks. Its steps are left to train_images.c, its evaluation to
+ * evaluate.c. */
 #include "train/task/task.h"
+#include "compute/models/rcnn.h"
 
 /* The losses have torchvision's names. */
 #define LOSS(field, shown, sum) .name = field, .label = shown, .training = sum, .training_only = true

@@ -2,8 +2,8 @@
 /* Evaluates a detector on annotated images, on all ranks: COCO's average precision and recall of boxes and masks.
  * Images are dealt to the ranks by the area of their canvases. Results do not depend on the number of ranks, as long
  * as each has as many threads. */
-#ifndef TRAIN_EVALUATE_DETECTION_EVALUATOR_H
-#define TRAIN_EVALUATE_DETECTION_EVALUATOR_H
+#ifndef TRAIN_DETECT_EVALUATE_H
+#define TRAIN_DETECT_EVALUATE_H
 
 #include <stdint.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The evaluator: distributes whole batches over ranks, runs forward passes, sums losses. Counting and ranking
  * are left to the task, presenting the result to whoever asked for it. */
-#include "train/evaluate/evaluate.h"
+#include "train/task/evaluate.h"
 
 #include <math.h>
 #include <string.h>

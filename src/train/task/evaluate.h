@@ -3,8 +3,8 @@
  * batches on any number of ranks, and whole batches are distributed, because libraries may sum in another
  * order for other batch sizes: with equal threads the loss is bitwise identical everywhere. Images are
  * prefetched as in training. */
-#ifndef TRAIN_EVALUATE_EVALUATE_H
-#define TRAIN_EVALUATE_EVALUATE_H
+#ifndef TRAIN_TASK_EVALUATE_H
+#define TRAIN_TASK_EVALUATE_H
 
 #include "cluster/comm/comm.h"
 #include "compute/graph/exec.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Chooses and deals images, runs the detector on this rank's, scores on rank 0. Finding objects in an image is left
- * to train/detect, the numbers to data/score. */
-#include "train/evaluate/detection_evaluator.h"
+ * to detector.c, the numbers to data/score. */
+#include "train/detect/evaluate.h"
 
 #include <inttypes.h>
 #include <math.h>
