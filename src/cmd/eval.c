@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /* `dptrain eval`: options of an evaluation. Rebuilding the model and running it are left to
  * train/inference/evaluate_checkpoint.c, and to evaluate_detector.c for detectors; scoring files of detections to
- * train/evaluate/evaluate_results.c. */
+ * train/inference/evaluate_results.c. */
 #include <string.h>
 
 #include "base/progress.h"
 #include "cmd/cmd.h"
 #include "data/dataset/dataset.h"
-#include "train/evaluate/evaluate_results.h"
 #include "train/inference/evaluate_checkpoint.h"
 #include "train/inference/evaluate_detector.h"
+#include "train/inference/evaluate_results.h"
 
 typedef struct eval_options {
     evaluate_options_t evaluate;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Scores detections that any program wrote in COCO's results format. */
-#ifndef TRAIN_EVALUATE_EVALUATE_RESULTS_H
-#define TRAIN_EVALUATE_EVALUATE_RESULTS_H
+#ifndef TRAIN_INFERENCE_EVALUATE_RESULTS_H
+#define TRAIN_INFERENCE_EVALUATE_RESULTS_H
 
 #include "cluster/comm/comm.h"
 #include "data/annotation/sample.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Scores files of detections on rank 0. Reading and scoring are data/score's. */
-#include "train/evaluate/evaluate_results.h"
+#include "train/inference/evaluate_results.h"
 
 #include <stdio.h>
 #include <string.h>
