@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* `dptrain train`: parses options and the config file. The run itself is train/run/loop.c. */
+/* `dptrain train`: parses options and the config file. The run itself is train/run/train.c. */
 #include "train/run/train.h"
 
 #include <stdio.h>
@@ -9,22 +9,21 @@
 #include "cmd/cmd.h"
 #include "data/dataset/dataset.h"
 
-static err_t parse_options(const cmd_context_t *context, train_options_t *options,
-                           opt_group_t groups[TRAIN_N_GROUPS], char **storage)
+static err_t parse_options(const cmd_context_t *context, train_options_t *options, char **storage)
 {
-    TRY(opt_parse(groups, TRAIN_N_GROUPS, context->argc, context->argv, NULL, 0, NULL));
-    for (int g = 0; g < TRAIN_N_GROUPS; g++) options->typed[g] = groups[g].given;
-    TRY(train_options_read_config(options, groups, storage));
+    TRY(opt_parse(options->groups, TRAIN_N_GROUPS, context->argc, context->argv, NULL, 0, NULL));
+    for (int g = 0; g < TRAIN_N_GROUPS; g++) options->typed[g] = options->groups[g].given;
+    TRY(train_options_read_config(options, storage));
     TRY(console_apply(&options->console));
     TRY(dataset_check_name(options->data));
-    return train_options_check(options, groups);
+    return train_options_check(options);
 }
 
-static err_t print_config(const train_options_t *options, const opt_group_t groups[TRAIN_N_GROUPS])
+static err_t print_config(const train_options_t *options)
 {
     static const char *const without[] = {"config", "print-config", "preview", NULL};
     char *text;
-    TRY(opt_config_write(groups, train_options_groups(options), without, &text));
+    TRY(opt_config_write(options->groups, train_options_groups(options), without, &text));
     if (log_speaks()) fputs(text, stdout);
     mem_free(&text);
     return ERR_OK;
@@ -41,17 +40,16 @@ static const char usage[] = "usage: [mpirun -np N] dptrain train [options]\n"
 err_t cmd_train(const cmd_context_t *context)
 {
     train_options_t options;
-    opt_group_t groups[TRAIN_N_GROUPS];
     char *storage = NULL;
-    err_t err = train_options_bind(&options, groups);
-    if (err == ERR_OK && cmd_wants_help(context, usage, groups, TRAIN_N_GROUPS, &err)) return err;
-    if (err == ERR_OK) err = parse_options(context, &options, groups, &storage);
+    err_t err = train_options_bind(&options);
+    if (err == ERR_OK && cmd_wants_help(context, usage, options.groups, TRAIN_N_GROUPS, &err)) return err;
+    if (err == ERR_OK) err = parse_options(context, &options, &storage);
     if (err == ERR_OK && options.print_config)
-        err = print_config(&options, groups);
+        err = print_config(&options);
     else if (err != ERR_OK)
         cmd_fail(err);
     else if (!cmd_only_checks())
-        err = train_run(&options, groups, context->abort_job);
+        err = train_run(&options, context->abort_job);
     mem_free(&storage);
     return err;
 }

@@ -9,7 +9,6 @@
 
 typedef struct parsed {
     train_options_t options;
-    opt_group_t groups[TRAIN_N_GROUPS];
     err_t err;
 } parsed_t;
 
@@ -18,9 +17,9 @@ static void parse(parsed_t *p, char **words)
 {
     int n = 0;
     while (words[n]) n++;
-    p->err = train_options_bind(&p->options, p->groups);
-    if (p->err == ERR_OK) p->err = opt_parse(p->groups, TRAIN_N_GROUPS, n, words, NULL, 0, NULL);
-    if (p->err == ERR_OK) p->err = train_options_check(&p->options, p->groups);
+    p->err = train_options_bind(&p->options);
+    if (p->err == ERR_OK) p->err = opt_parse(p->options.groups, TRAIN_N_GROUPS, n, words, NULL, 0, NULL);
+    if (p->err == ERR_OK) p->err = train_options_check(&p->options);
 }
 #define WORDS(...) ((char *[]){__VA_ARGS__, NULL})
 
@@ -148,7 +147,8 @@ static char *saved_by(char **words)
     parsed_t p;
     char *text = NULL;
     parse(&p, words);
-    if (p.err == ERR_OK) p.err = opt_config_write(p.groups, TRAIN_N_GROUPS, train_options_per_run, &text);
+    if (p.err == ERR_OK)
+        p.err = opt_config_write(p.options.groups, TRAIN_N_GROUPS, train_options_per_run, &text);
     return p.err == ERR_OK ? text : NULL;
 }
 
@@ -156,7 +156,7 @@ static err_t resume(parsed_t *p, const char *saved, char **words)
 {
     char *storage = NULL;
     parse(p, words);
-    if (p->err == ERR_OK) p->err = train_options_inherit(&p->options, p->groups, saved, &storage);
+    if (p->err == ERR_OK) p->err = train_options_inherit(&p->options, saved, &storage);
     mem_free(&storage); /* strings are not looked at below */
     return p->err;
 }

@@ -206,13 +206,12 @@ out:
 static err_t write_options(const json_value_t *from, char **out)
 {
     train_options_t unused;
-    opt_group_t groups[TRAIN_N_GROUPS];
     size_t used = 0;
-    TRY(train_options_bind(&unused, groups));
+    TRY(train_options_bind(&unused));
     TRY(mem_new(1, "options", out));
     for (int g = 0; g < TRAIN_N_GROUPS; g++)
-        for (int i = 0; i < groups[g].n; i++) {
-            const opt_t *opt = &groups[g].table[i];
+        for (int i = 0; i < unused.groups[g].n; i++) {
+            const opt_t *opt = &unused.groups[g].table[i];
             const json_value_t *value = json_get(from, opt->key);
             if (!value || value->kind == JSON_NULL || opt_listed(train_options_per_run, opt->key)) continue;
             const char *text = value->kind == JSON_BOOL ? (value->truth ? "true" : "false") : value->text;

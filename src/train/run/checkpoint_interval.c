@@ -50,7 +50,7 @@ static err_t parse_every(train_options_t *o)
     return ERR_OK;
 }
 
-err_t train_options_check_checkpoints(train_options_t *o, const opt_group_t groups[TRAIN_N_GROUPS])
+err_t train_options_check_checkpoints(train_options_t *o)
 {
     TRY(parse_every(o));
     o->mtbf_sec = 0;
@@ -61,7 +61,7 @@ err_t train_options_check_checkpoints(train_options_t *o, const opt_group_t grou
               "--checkpoint-every auto requires --mtbf, the mean time between failures of the job's hosts, "
               "such as 6h");
     /* A resumed run may have it from its checkpoint. */
-    if (!o->checkpoint_auto && opt_given(groups, TRAIN_N_GROUPS, "mtbf"))
+    if (!o->checkpoint_auto && train_options_given(o, "mtbf"))
         RAISE(ERR_USAGE, "--mtbf requires --checkpoint-every auto");
     return ERR_OK;
 }

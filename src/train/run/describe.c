@@ -385,7 +385,7 @@ err_t trainer_record_run(trainer_t *t)
     clock_utc(now, sizeof now);
     json_int(j, "schema", METRICS_SCHEMA);
     json_string(j, "time", now);
-    opt_json(t->groups, train_options_groups(t->options), j, "options");
+    opt_json(t->options->groups, train_options_groups(t->options), j, "options");
     record_data(j, t);
     task_metrics_describe(&t->task_metrics, j);
     json_object_begin(j, "software");

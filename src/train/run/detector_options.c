@@ -11,14 +11,14 @@ static err_t check_residual(const train_options_t *o)
     return model_stem(o->stem) == MODEL_STEM_AUTO ? ERR_OK : model_check_residual(o->model, "stem");
 }
 
-static err_t check_classifier(const train_options_t *o, const opt_group_t groups[TRAIN_N_GROUPS])
+static err_t check_classifier(const train_options_t *o)
 {
     for (int g = TRAIN_CLASSIFIER_GROUPS; g < TRAIN_N_GROUPS; g++)
-        for (int i = 0; i < groups[g].n; i++)
-            if (groups[g].given >> i & 1)
+        for (int i = 0; i < o->groups[g].n; i++)
+            if (o->groups[g].given >> i & 1)
                 RAISE(ERR_USAGE,
                       "--%s applies to detectors (--model maskrcnn_resnet50_fpn, ...); %s is a classifier",
-                      groups[g].table[i].key, o->model);
+                      o->groups[g].table[i].key, o->model);
     TRY(check_residual(o));
     if (strcmp(o->transform.task, transform_tasks[TASK_DETECT]) == 0)
         RAISE(
@@ -60,18 +60,17 @@ static err_t check_detector(train_options_t *o)
     return detect_train_transform(&o->detect, &settings);
 }
 
-err_t train_options_check_model(train_options_t *o, const opt_group_t groups[TRAIN_N_GROUPS])
+err_t train_options_check_model(train_options_t *o)
 {
     const model_t *model;
     TRY(model_find(o->model, &model));
     o->detects = model->detects;
     /* The checkpoint's model is not known yet; what it cannot have is then a change that is refused. */
-    if (!o->detects && strcmp(o->resume, "none") != 0 && !opt_given(groups, TRAIN_N_GROUPS, "model"))
-        return ERR_OK;
-    return o->detects ? check_detector(o) : check_classifier(o, groups);
+    if (!o->detects && strcmp(o->resume, "none") != 0 && !train_options_given(o, "model")) return ERR_OK;
+    return o->detects ? check_detector(o) : check_classifier(o);
 }
 
-err_t train_options_check_default_model(const train_options_t *o, const opt_group_t groups[TRAIN_N_GROUPS])
+err_t train_options_check_default_model(const train_options_t *o)
 {
-    return o->detects ? ERR_OK : check_classifier(o, groups);
+    return o->detects ? ERR_OK : check_classifier(o);
 }

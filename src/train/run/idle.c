@@ -49,5 +49,5 @@ void train_warn_idle(const trainer_t *t)
         {"data", t->input.dataset->ops->read ? "files" : "memory"},
         {NULL, NULL},
     };
-    if (!t->is_trial) opt_warn_idle(t->groups, train_options_groups(o), whens, facts, o->typed);
+    if (!t->is_trial) opt_warn_idle(o->groups, train_options_groups(o), whens, facts, o->typed);
 }

@@ -2,7 +2,6 @@
 /* The training loop: steps, epochs, checkpoints, records, and the end of a run. A single step is left to
  * step.c, evaluation to validate.c, setup to setup.c. */
 #include <math.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -24,7 +23,6 @@
 #include "train/run/resume_check.h"
 #include "train/run/setup.h"
 #include "train/run/step.h"
-#include "train/run/train.h"
 #include "train/run/validate.h"
 
 /* --reproducible: the hash of the gradients that each rank computed, for dptrain replay. */
@@ -373,42 +371,4 @@ err_t trainer_loop(trainer_t *t)
     TRY(trace_file_write(&t->output.trace));
     if (stop) show_how_to_resume(t);
     return stop ? ERR_OK : check_target(t);
-}
-
-static err_t set_up_and_train(trainer_t *t)
-{
-    err_t err = trainer_setup(t);
-    if (err != ERR_OK) train_leave_folder(&t->output, true);
-    if (err == ERR_OK) err = comm_agree(t->comm, trainer_record_run(t), "writing metrics");
-    return err == ERR_OK ? trainer_loop(t) : err;
-}
-
-err_t train_run(train_options_t *options, opt_group_t groups[TRAIN_N_GROUPS], void (*abort_job)(err_t code))
-{
-    trainer_t *t;
-    TRY(mem_new(sizeof *t, "a training run", &t));
-    t->options = options;
-    t->groups = groups;
-    stop_catch(SIGUSR1);
-    cpu_watch_open(&t->telemetry.cpu_watch);
-    err_t err = interruption_catch(t);
-    if (err == ERR_OK) err = progress_watch();
-    if (err == ERR_OK) err = runtime_open(&options->runtime, abort_job, &t->runtime);
-    t->comm = t->runtime.comm;
-    if (err == ERR_OK) err = options->preview ? trainer_preview(t) : set_up_and_train(t);
-    interruption_release();
-    if (err == ERR_OK) err = comm_agree(t->comm, metrics_close(&t->output.records), "closing metrics");
-    if (err == ERR_OK)
-        err = comm_agree(t->comm, tensorboard_close(&t->output.tensorboard), "closing the event file");
-    runtime_abort_alone(&t->runtime, err);
-    trainer_teardown(t);
-    progress_unwatch();
-    runtime_t runtime = t->runtime;
-    comm_buffer_t grads = t->learning.buffer;
-    char *saved = t->saving.saved_options;
-    mem_free(&t);
-    if (runtime.comm) comm_buffer_free(runtime.comm, &grads);
-    err = runtime_close(&runtime, err);
-    mem_free(&saved);
-    return err;
 }

@@ -140,8 +140,9 @@ static const struct {
 };
 enum { N_OPTIONS = sizeof table / sizeof table[0] };
 
-static void bind_sections(train_options_t *options, opt_group_t *groups)
+static void bind_sections(train_options_t *options)
 {
+    opt_group_t *groups = options->groups;
     int g = -1;
     for (int i = 0; i < N_OPTIONS; i++) {
         if (g + 1 < TRAIN_SECTIONS && strcmp(table[i].key, sections[g + 1].first) == 0)
@@ -153,10 +154,10 @@ static void bind_sections(train_options_t *options, opt_group_t *groups)
     ASSERT(g == TRAIN_SECTIONS - 1);
 }
 
-err_t train_options_bind(train_options_t *options, opt_group_t groups[TRAIN_N_GROUPS])
+err_t train_options_bind(train_options_t *options)
 {
     *options = (train_options_t){0};
-    bind_sections(options, groups);
+    bind_sections(options);
     const opt_group_t others[] = {
         {"Learning rate", schedule_option_table, n_schedule_options, &options->schedule, 0},
         {"Optimizer", optim_option_table, n_optim_options, &options->optim, 0},
@@ -170,6 +171,6 @@ err_t train_options_bind(train_options_t *options, opt_group_t groups[TRAIN_N_GR
         {"Detectors: images", canvas_option_table, n_canvas_options, &options->detect.canvas, 0},
     };
     static_assert(sizeof others / sizeof *others == TRAIN_N_GROUPS - TRAIN_SECTIONS, "all groups");
-    memcpy(groups + TRAIN_SECTIONS, others, sizeof others);
-    return opt_defaults(groups, TRAIN_N_GROUPS);
+    memcpy(options->groups + TRAIN_SECTIONS, others, sizeof others);
+    return opt_defaults(options->groups, TRAIN_N_GROUPS);
 }

@@ -67,12 +67,12 @@ static err_t parse_eval_every(train_options_t *o)
 }
 
 /* --eval-every and --eval-samples ask for evaluations, also when the checkpoint's run had none. */
-static err_t check_evaluation(train_options_t *o, const opt_group_t groups[TRAIN_N_GROUPS])
+static err_t check_evaluation(train_options_t *o)
 {
-    const char *key = opt_given(groups, TRAIN_N_GROUPS, "eval-every")     ? "eval-every"
-                      : opt_given(groups, TRAIN_N_GROUPS, "eval-samples") ? "eval-samples"
-                                                                          : NULL;
-    if (key && !opt_given(groups, TRAIN_N_GROUPS, "eval")) o->eval = true;
+    const char *key = train_options_given(o, "eval-every")     ? "eval-every"
+                      : train_options_given(o, "eval-samples") ? "eval-samples"
+                                                               : NULL;
+    if (key && !train_options_given(o, "eval")) o->eval = true;
     if (key && !o->eval) RAISE(ERR_USAGE, "--no-eval and --%s are mutually exclusive; give one of them", key);
     if (o->target && o->target_accuracy > 0)
         RAISE(ERR_USAGE, "--target and --target-accuracy are mutually exclusive; give one of them");
@@ -90,24 +90,24 @@ static const char *const pairs[][2] = {
     {"epochs", "steps"}, {"batch", "batch-per-rank"}, {"target", "target-accuracy"}};
 
 /* Whether the alternative to an option is given. */
-static bool is_settled(const opt_group_t groups[TRAIN_N_GROUPS], const char *key)
+static bool is_settled(const train_options_t *o, const char *key)
 {
     for (size_t i = 0; i < sizeof pairs / sizeof pairs[0]; i++)
         for (int k = 0; k < 2; k++)
-            if (strcmp(pairs[i][k], key) == 0) return opt_given(groups, TRAIN_N_GROUPS, pairs[i][1 - k]);
+            if (strcmp(pairs[i][k], key) == 0) return train_options_given(o, pairs[i][1 - k]);
     return false;
 }
 
-err_t train_options_read_config(const train_options_t *options, opt_group_t groups[TRAIN_N_GROUPS],
-                                char **storage)
+err_t train_options_read_config(train_options_t *options, char **storage)
 {
     char *text = NULL;
     *storage = NULL;
     if (!options->config) return ERR_OK;
+    opt_group_t *groups = options->groups;
     uint64_t settled[TRAIN_N_GROUPS] = {0};
     for (int g = 0; g < TRAIN_SECTIONS; g++)
         for (int i = 0; i < groups[g].n; i++)
-            if (is_settled(groups, groups[g].table[i].key))
+            if (is_settled(options, groups[g].table[i].key))
                 settled[g] |= ((uint64_t)1 << i) & ~groups[g].given;
     /* Given options are not read from the file. */
     for (int g = 0; g < TRAIN_SECTIONS; g++) groups[g].given |= settled[g];
@@ -119,9 +119,9 @@ err_t train_options_read_config(const train_options_t *options, opt_group_t grou
 }
 
 /* The fastest algorithm differs from one start to the next. */
-static err_t check_algorithms(train_options_t *o, const opt_group_t groups[TRAIN_N_GROUPS])
+static err_t check_algorithms(train_options_t *o)
 {
-    const bool given = opt_given(groups, TRAIN_N_GROUPS, "algorithms");
+    const bool given = train_options_given(o, "algorithms");
     if (!o->algorithms[0])
         RAISE(ERR_USAGE, "invalid --algorithms '': expected fixed, measure, rule or a file");
     if (strcmp(o->algorithms, TRAIN_BY_RULE) == 0 && !o->detects && strcmp(o->resume, "none") == 0)
@@ -167,11 +167,11 @@ void train_options_set_rate(train_options_t *o, int64_t batch)
                                        : optim_default_rate(o->optim.optimizer);
 }
 
-void train_options_set_warmup(train_options_t *o, const opt_group_t groups[TRAIN_N_GROUPS], int64_t n_steps)
+void train_options_set_warmup(train_options_t *o, int64_t n_steps)
 {
     const task_defaults_t *d = &task_get(TASK_DETECT)->defaults;
     schedule_options_t *s = &o->schedule;
-    if (!o->detects || opt_given(groups, TRAIN_N_GROUPS, "warmup-steps") || s->warmup_epochs > 0) return;
+    if (!o->detects || train_options_given(o, "warmup-steps") || s->warmup_epochs > 0) return;
     s->warmup_steps = d->warmup_steps < n_steps / 4 ? d->warmup_steps : n_steps / 4;
     if (!(s->warmup_from > 0)) s->warmup_from = d->warmup_from;
 }
@@ -198,11 +198,11 @@ err_t train_options_check_scale(const train_options_t *o)
     return ERR_OK;
 }
 
-err_t train_options_check(train_options_t *o, const opt_group_t groups[TRAIN_N_GROUPS])
+err_t train_options_check(train_options_t *o)
 {
     if (o->batch && o->batch_per_rank)
         RAISE(ERR_USAGE, "--batch and --batch-per-rank are mutually exclusive; give one of them");
-    if (o->steps && opt_given(groups, TRAIN_N_GROUPS, "epochs") && opt_given(groups, TRAIN_N_GROUPS, "steps"))
+    if (o->steps && train_options_given(o, "epochs") && train_options_given(o, "steps"))
         RAISE(ERR_USAGE, "--epochs and --steps are mutually exclusive; give one of them");
     if (strcmp(o->resume, "auto") == 0 && !o->out)
         RAISE(ERR_USAGE, "--resume auto requires --out, the folder of the run to continue");
@@ -213,11 +213,11 @@ err_t train_options_check(train_options_t *o, const opt_group_t groups[TRAIN_N_G
         RAISE(ERR_USAGE, "invalid --preview '': expected a file, such as sheet.png");
     if (o->preview && strcmp(o->resume, "none") != 0)
         RAISE(ERR_USAGE, "--preview draws the first samples of a new run; omit --resume %s", o->resume);
-    TRY(train_options_check_model(o, groups));
+    TRY(train_options_check_model(o));
     if (!o->batch && !o->batch_per_rank)
         o->batch = o->detects ? task_get(TASK_DETECT)->defaults.batch : BATCH;
     if (o->out && !o->out[0]) RAISE(ERR_USAGE, "invalid --out '': expected a folder (. is the current one)");
-    TRY(settle_scale(&o->schedule, opt_given(groups, TRAIN_N_GROUPS, "lr-scale")));
+    TRY(settle_scale(&o->schedule, train_options_given(o, "lr-scale")));
     TRY(check_reproducible(o));
     if (strcmp(o->resume, "none") == 0) TRY(train_options_check_scale(o));
     TRY(transform_check(&o->transform));
@@ -226,40 +226,44 @@ err_t train_options_check(train_options_t *o, const opt_group_t groups[TRAIN_N_G
         RAISE(ERR_USAGE, "--weights-names requires --weights FILE.npz");
     if (o->tensorboard && !o->tensorboard[0])
         RAISE(ERR_USAGE, "invalid --tensorboard '': expected a folder (. is the current one)");
-    TRY(check_algorithms(o, groups));
+    TRY(check_algorithms(o));
     TRY(optim_options_check(&o->optim));
     if (o->batch) train_options_set_rate(o, o->batch);
-    TRY(train_options_check_checkpoints(o, groups));
+    TRY(train_options_check_checkpoints(o));
     TRY(train_options_check_replicas(o));
-    TRY(check_evaluation(o, groups));
+    TRY(check_evaluation(o));
     /* Options that a checkpoint cannot store fail here, before any training. */
     char *text;
-    TRY(opt_config_write(groups, train_options_groups(o), train_options_per_run, &text));
+    TRY(opt_config_write(o->groups, train_options_groups(o), train_options_per_run, &text));
     mem_free(&text);
     return ERR_OK;
 }
 
-err_t train_options_inherit(train_options_t *options, opt_group_t groups[TRAIN_N_GROUPS], const char *saved,
-                            char **storage)
+static err_t read_saved(const char *saved, train_options_t *options, char **storage)
+{
+    TRY(train_options_bind(options));
+    return opt_config_read(options->groups, TRAIN_N_GROUPS, saved, "the checkpoint's options", storage);
+}
+
+err_t train_options_inherit(train_options_t *options, const char *saved, char **storage)
 {
     train_options_t old;
-    opt_group_t old_groups[TRAIN_N_GROUPS];
-    TRY(train_options_bind(&old, old_groups));
-    TRY(opt_config_read(old_groups, TRAIN_N_GROUPS, saved, "the checkpoint's options", storage));
+    opt_group_t *groups = options->groups;
+    TRY(read_saved(saved, &old, storage));
 
     char refused[512] = "";
     for (int g = 0; g < TRAIN_N_GROUPS; g++)
         for (int i = 0; i < groups[g].n; i++) {
             const char *key = groups[g].table[i].key;
             char now[TEXT_MAX], then[TEXT_MAX];
-            bool given = groups[g].given >> i & 1 || is_settled(groups, key);
+            bool given = groups[g].given >> i & 1 || is_settled(options, key);
             if (opt_listed(train_options_per_run, key)) continue;
             if (!given) {
-                opt_copy(&groups[g], &old_groups[g], i);
+                opt_copy(&groups[g], &old.groups[g], i);
                 continue;
             }
             opt_text(&groups[g], i, now, sizeof now);
-            opt_text(&old_groups[g], i, then, sizeof then);
+            opt_text(&old.groups[g], i, then, sizeof then);
             if (strcmp(now, then) == 0 || opt_listed(may_change, key)) continue;
             size_t used = strlen(refused);
             snprintf(refused + used, sizeof refused - used, "%s--%s %.40s (it was %.40s)", used ? ", " : "",
@@ -268,14 +272,7 @@ err_t train_options_inherit(train_options_t *options, opt_group_t groups[TRAIN_N
     if (refused[0])
         RAISE(ERR_USAGE, "a resumed run cannot change %s; omit it, or start a new run with --resume none",
               refused);
-    return train_options_check(options, groups);
-}
-
-static err_t read_saved(const char *saved, train_options_t *options, char **storage)
-{
-    opt_group_t groups[TRAIN_N_GROUPS];
-    TRY(train_options_bind(options, groups));
-    return opt_config_read(groups, TRAIN_N_GROUPS, saved, "the checkpoint's options", storage);
+    return train_options_check(options);
 }
 
 err_t train_options_canvas(const char *saved, canvas_options_t *out, char **storage)

@@ -44,8 +44,9 @@ typedef struct train_options {
     /* Parsed from check_replicas; 0: auto. */
     int64_t replica_steps;
     bool replicas_off;
-    bool detects;                   /* the model is a detector */
-    uint64_t typed[TRAIN_N_GROUPS]; /* options of the command line, without those of --config */
+    bool detects;                       /* the model is a detector */
+    opt_group_t groups[TRAIN_N_GROUPS]; /* all options; bound to this struct, so it is never copied */
+    uint64_t typed[TRAIN_N_GROUPS];     /* options of the command line, without those of --config */
 } train_options_t;
 
 /* The groups that apply to the model; records and checkpoints have no others. */
@@ -54,36 +55,38 @@ static inline int train_options_groups(const train_options_t *options)
     return options->detects ? TRAIN_N_GROUPS : TRAIN_CLASSIFIER_GROUPS;
 }
 
+static inline bool train_options_given(const train_options_t *options, const char *key)
+{
+    return opt_given(options->groups, TRAIN_N_GROUPS, key);
+}
+
 /* --algorithms of detectors by default: measuring every layer on every canvas would take minutes. */
 #define TRAIN_BY_RULE "rule"
 
-/* Binds the groups to `options` and sets the defaults. */
-err_t train_options_bind(train_options_t *options, opt_group_t groups[TRAIN_N_GROUPS]);
+/* Binds options->groups and sets the defaults. */
+err_t train_options_bind(train_options_t *options);
 
 /* --config: reads options that the command line did not give. *storage as in train_options_inherit. */
-err_t train_options_read_config(const train_options_t *options, opt_group_t groups[TRAIN_N_GROUPS],
-                                char **storage);
+err_t train_options_read_config(train_options_t *options, char **storage);
 
 /* Refuses conflicts and derives values; called after parsing, before MPI. */
-err_t train_options_check(train_options_t *options, const opt_group_t groups[TRAIN_N_GROUPS]);
+err_t train_options_check(train_options_t *options);
 
 /* What follows from the task once a step's samples and a new run's steps are known: the rate, unless it is set, and
  * warm-up, unless options of it are given. */
 void train_options_set_rate(train_options_t *options, int64_t batch);
-void train_options_set_warmup(train_options_t *options, const opt_group_t groups[TRAIN_N_GROUPS],
-                              int64_t n_steps);
+void train_options_set_warmup(train_options_t *options, int64_t n_steps);
 
 /* The part of it that depends on the kind of model; sets options->detects. detector_options.c. */
-err_t train_options_check_model(train_options_t *options, const opt_group_t groups[TRAIN_N_GROUPS]);
+err_t train_options_check_model(train_options_t *options);
 /* What it leaves open for --resume without --model: there is no checkpoint, which would name the model. */
-err_t train_options_check_default_model(const train_options_t *options,
-                                        const opt_group_t groups[TRAIN_N_GROUPS]);
+err_t train_options_check_default_model(const train_options_t *options);
 
 /* Refuses --lr-scale in a new run without the batch that --lr is meant for. */
 err_t train_options_check_scale(const train_options_t *options);
 
 /* The part of it that parses checkpoint_every and mtbf. checkpoint_interval.c. */
-err_t train_options_check_checkpoints(train_options_t *options, const opt_group_t groups[TRAIN_N_GROUPS]);
+err_t train_options_check_checkpoints(train_options_t *options);
 /* The part of it that parses check_replicas. replicas.c. */
 err_t train_options_check_replicas(train_options_t *options);
 
@@ -96,8 +99,7 @@ extern const char *const train_options_per_run[];
  *   storage  receives the text of the options; mem_free it after their last use
  *
  * ERR_USAGE names given options that differ and must not change. */
-err_t train_options_inherit(train_options_t *options, opt_group_t groups[TRAIN_N_GROUPS], const char *saved,
-                            char **storage);
+err_t train_options_inherit(train_options_t *options, const char *saved, char **storage);
 
 /* The image transform of a run, from its saved options. */
 err_t train_options_transform(const char *saved, transform_settings_t *out);

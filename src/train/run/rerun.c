@@ -13,7 +13,6 @@
 struct rerun {
     trainer_t t;
     train_options_t options;
-    opt_group_t groups[TRAIN_N_GROUPS];
     char *storage; /* text that the options point into */
 };
 
@@ -22,7 +21,7 @@ static err_t take_options(rerun_t *rerun, const rerun_options_t *o)
 {
     train_options_t *options = &rerun->options;
     mem_free(&rerun->storage);
-    TRY(train_options_inherit(options, rerun->groups, o->saved, &rerun->storage));
+    TRY(train_options_inherit(options, o->saved, &rerun->storage));
     options->data = o->data ? o->data : options->data;
     options->eval = false; /* it changes no bits */
     options->runtime.threads = o->n_threads;
@@ -32,7 +31,7 @@ static err_t take_options(rerun_t *rerun, const rerun_options_t *o)
 
 static err_t make_options(rerun_t *rerun, const rerun_options_t *o)
 {
-    TRY(train_options_bind(&rerun->options, rerun->groups));
+    TRY(train_options_bind(&rerun->options));
     TRY(take_options(rerun, o));
     rerun->options.resume = o->checkpoint ? o->checkpoint : "none";
     return ERR_OK;
@@ -79,7 +78,6 @@ err_t rerun_open(const rerun_options_t *options, const runtime_t *runtime, rerun
     TRY(comm_agree(runtime->comm, mem_new(sizeof *rerun, "a replay", &rerun), "preparing a replay"));
     rerun->t.is_trial = true;
     rerun->t.options = &rerun->options;
-    rerun->t.groups = rerun->groups;
     rerun->t.runtime = *runtime;
     rerun->t.comm = runtime->comm;
     err_t err = build(rerun, options);

@@ -92,7 +92,7 @@ err_t trainer_find_checkpoint(trainer_t *t)
     TRY_OUT(err, comm_decide(t->comm, err, t->saving.resumed_from, sizeof t->saving.resumed_from,
                              "finding a checkpoint"));
     if (!t->saving.resumed_from[0]) {
-        err = train_options_check_default_model(t->options, t->groups);
+        err = train_options_check_default_model(t->options);
         if (err == ERR_OK) err = train_options_check_scale(t->options);
         err = comm_agree(t->comm, err, "checking options");
         goto out;
@@ -103,7 +103,7 @@ err_t trainer_find_checkpoint(trainer_t *t)
     if (!saved.options) err = mem_new((size_t)numbers[0], "options", &saved.options);
     TRY_OUT(err, comm_agree(t->comm, err, "broadcasting options"));
     TRY_OUT(err, comm_broadcast(t->comm, saved.options, numbers[0], 0, "broadcasting options"));
-    err = train_options_inherit(t->options, t->groups, saved.options, &t->saving.saved_options);
+    err = train_options_inherit(t->options, saved.options, &t->saving.saved_options);
     err = comm_agree(t->comm, err, "inheriting options");
     t->at.step = numbers[3];
     t->saving.rate_ranks = numbers[4];

@@ -23,7 +23,7 @@ static err_t choose_threads(trainer_t *t)
 {
     const train_options_t *o = t->options;
     runtime_t *runtime = &t->runtime;
-    const bool given = o->runtime.threads > 0 && opt_given(t->groups, TRAIN_N_GROUPS, "threads");
+    const bool given = o->runtime.threads > 0 && train_options_given(o, "threads");
     const bool saved = t->saving.saved_threads > 0 && !given;
     const int n = narrow_int(saved ? t->saving.saved_threads : o->runtime.threads);
     const bool repeats = strcmp(o->algorithms, "measure") != 0 && strcmp(o->algorithms, TRAIN_BY_RULE) != 0;

@@ -76,7 +76,7 @@ err_t trainer_plan_steps(trainer_t *t)
     if (schedule_is_scaled(&o->schedule) && !o->schedule.lr_batch && !t->saving.resumed_from[0])
         o->schedule.lr_batch = o->batch_per_rank;
     train_options_set_rate(o, t->input.global_batch);
-    if (!t->saving.resumed_from[0]) train_options_set_warmup(o, t->groups, t->n_steps);
+    if (!t->saving.resumed_from[0]) train_options_set_warmup(o, t->n_steps);
     return schedule_make(&o->schedule, &run, &t->learning.schedule, &t->learning.plateau);
 }
 
@@ -179,7 +179,7 @@ static err_t trainer_choose_algorithms(trainer_t *t)
 {
     const double measure_sec = fmax(t->options->measure_sec - t->threads.measure_sec, 0);
     algorithm_request_t request = {.option = t->options->algorithms,
-                                   .option_given = opt_given(t->groups, TRAIN_N_GROUPS, "algorithms"),
+                                   .option_given = train_options_given(t->options, "algorithms"),
                                    .saved = t->model.saved_algorithms,
                                    .runtime = &t->runtime,
                                    .graph = t->model.graph,

@@ -106,7 +106,8 @@ err_t trainer_make_content(const trainer_t *t, float *states, trainer_content_t 
 {
     const dataset_info_t *info = &t->input.dataset->info;
     *out = (trainer_content_t){.hash = dataset_hash(info)};
-    TRY(opt_config_write(t->groups, train_options_groups(t->options), train_options_per_run, &out->options));
+    TRY(opt_config_write(t->options->groups, train_options_groups(t->options), train_options_per_run,
+                         &out->options));
     images_detection_t detection;
     err_t err =
         info->class_names ? class_names_join(info->class_names, info->n_classes, &out->class_names) : ERR_OK;

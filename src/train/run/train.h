@@ -8,10 +8,9 @@
 /* Collective. Trains, logs progress, and writes metrics and checkpoints; with --preview, only draws the first samples.
  *
  *   options    parsed and checked by train_options_check
- *   groups     bound to `options`
  *   abort_job  ends the whole job; callable from any thread
  *
  * ERR_GATE when the loss is not finite or --target is not reached. */
-err_t train_run(train_options_t *options, opt_group_t groups[TRAIN_N_GROUPS], void (*abort_job)(err_t code));
+err_t train_run(train_options_t *options, void (*abort_job)(err_t code));
 
 #endif

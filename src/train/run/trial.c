@@ -13,7 +13,6 @@
 struct trial {
     trainer_t t;
     train_options_t options;
-    opt_group_t groups[TRAIN_N_GROUPS];
 };
 
 enum { MANY_STEPS = 1 << 30 };
@@ -22,7 +21,7 @@ static err_t make_options(const trial_options_t *request, trial_t *trial)
 {
     train_options_t *o = &trial->options;
     TRY(dataset_check_name(request->data));
-    TRY(train_options_bind(o, trial->groups));
+    TRY(train_options_bind(o));
     o->model = request->model;
     o->data = request->data;
     o->precision = request->precision;
@@ -31,7 +30,7 @@ static err_t make_options(const trial_options_t *request, trial_t *trial)
     o->batch = request->batch ? request->batch : TRIAL_BATCH * trial->t.comm->size;
     o->steps = MANY_STEPS;
     o->runtime.timeout_sec = request->timeout_sec;
-    return train_options_check(o, trial->groups);
+    return train_options_check(o);
 }
 
 int64_t trial_batch_for(double macs)
@@ -74,7 +73,6 @@ err_t trial_open(const trial_options_t *options, const runtime_t *runtime, comm_
     TRY(comm_agree(comm, mem_new(sizeof *trial, "a trial", &trial), what));
     trial->t.is_trial = true;
     trial->t.options = &trial->options;
-    trial->t.groups = trial->groups;
     trial->t.runtime = *runtime;
     trial->t.comm = trial->t.runtime.comm = comm;
     err_t err = comm_agree(comm, make_options(options, trial), what);

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: MIT */
+/* One run from start to end: runtime, set-up, the loop, and what must be closed after any of them failed. */
+#include "train/run/train.h"
+
+#include <signal.h>
+
+#include "base/mem.h"
+#include "base/progress.h"
+#include "cluster/session/signals.h"
+#include "train/run/interruption.h"
+#include "train/run/setup.h"
+
+static err_t set_up_and_train(trainer_t *t)
+{
+    err_t err = trainer_setup(t);
+    if (err != ERR_OK) train_leave_folder(&t->output, true);
+    if (err == ERR_OK) err = comm_agree(t->comm, trainer_record_run(t), "writing metrics");
+    return err == ERR_OK ? trainer_loop(t) : err;
+}
+
+err_t train_run(train_options_t *options, void (*abort_job)(err_t code))
+{
+    trainer_t *t;
+    TRY(mem_new(sizeof *t, "a training run", &t));
+    t->options = options;
+    stop_catch(SIGUSR1);
+    cpu_watch_open(&t->telemetry.cpu_watch);
+    err_t err = interruption_catch(t);
+    if (err == ERR_OK) err = progress_watch();
+    if (err == ERR_OK) err = runtime_open(&options->runtime, abort_job, &t->runtime);
+    t->comm = t->runtime.comm;
+    if (err == ERR_OK) err = options->preview ? trainer_preview(t) : set_up_and_train(t);
+    interruption_release();
+    if (err == ERR_OK) err = comm_agree(t->comm, metrics_close(&t->output.records), "closing metrics");
+    if (err == ERR_OK)
+        err = comm_agree(t->comm, tensorboard_close(&t->output.tensorboard), "closing the event file");
+    runtime_abort_alone(&t->runtime, err);
+    trainer_teardown(t);
+    progress_unwatch();
+    runtime_t runtime = t->runtime;
+    comm_buffer_t grads = t->learning.buffer;
+    char *saved = t->saving.saved_options;
+    mem_free(&t);
+    if (runtime.comm) comm_buffer_free(runtime.comm, &grads);
+    err = runtime_close(&runtime, err);
+    mem_free(&saved);
+    return err;
+}
