@@ -387,7 +387,7 @@ err_t trainer_record_run(trainer_t *t)
     json_string(j, "time", now);
     opt_json(t->options->groups, train_options_groups(t->options), j, "options");
     record_data(j, t);
-    task_metrics_describe(&t->task_metrics, j);
+    task_metrics_describe(&t->task.metrics, j);
     json_object_begin(j, "software");
     runtime_record_software(&t->runtime, j);
     json_object_end(j);

@@ -39,7 +39,7 @@ static void put_step(const trainer_t *t, const double *values, const step_cost_t
 {
     json_int(j, "step", t->at.step);
     json_int(j, "epoch", t->at.epoch);
-    task_metrics_json(&t->task_metrics, "", true, values, j);
+    task_metrics_json(&t->task.metrics, "", true, values, j);
     json_real(j, "lr", trainer_rate(t));
     if (!isnan(t->learning.optim->gradient_norm))
         json_real(j, "gradient_norm", t->learning.optim->gradient_norm);
@@ -57,7 +57,7 @@ static err_t record_step(trainer_t *t, const step_result_t *result, const step_c
 {
     bool sampled = t->at.step % t->options->log_every == 0;
     bool flush = sampled || t->telemetry.n_first_steps == 0; /* the first: scripts/launch waits for it */
-    const task_metrics_t *metrics = &t->task_metrics;
+    const task_metrics_t *metrics = &t->task.metrics;
     double values[TASK_MAX_METRICS];
     json_t *j = metrics_begin(&t->output.records, RECORD_STEP);
     task_metrics_of_training(metrics, result->sums, (double)result->n, values);
@@ -76,7 +76,7 @@ static err_t record_step(trainer_t *t, const step_result_t *result, const step_c
 /* The first metrics of training, over the epoch so far. */
 static void put_status_values(const trainer_t *t, status_value_t out[STATUS_VALUES])
 {
-    const task_metrics_t *metrics = &t->task_metrics;
+    const task_metrics_t *metrics = &t->task.metrics;
     double values[TASK_MAX_METRICS];
     task_metrics_of_training(metrics, t->at.sums, (double)t->at.n_samples, values);
     for (int i = 0, n = 0; i < metrics->n && n < STATUS_VALUES; i++)
@@ -151,7 +151,7 @@ typedef struct epoch {
 static void show_epoch(const trainer_t *t, const epoch_t *e)
 {
     char trained[TASK_TEXT_MAX], validated[EVALUATION_TEXT_MAX] = "", waited[INPUT_STATS_TEXT_MAX];
-    task_metrics_text(&t->task_metrics, e->trained, trained);
+    task_metrics_text(&t->task.metrics, e->trained, trained);
     if (e->evaluated) trainer_evaluation_text(t, &e->eval, validated);
     progress_clear_line();
     log_info("epoch %lld  train %s%s%s  %s  %s", (long long)t->at.epoch + 1, trained,
@@ -167,8 +167,8 @@ static err_t record_epoch(trainer_t *t, const epoch_t *e)
     if (!j) return ERR_OK;
     json_int(j, "epoch", t->at.epoch);
     json_int(j, "step", t->at.step);
-    task_metrics_json(&t->task_metrics, "train_", true, e->trained, j);
-    task_metrics_json(&t->task_metrics, "val_", false, e->eval.values, j);
+    task_metrics_json(&t->task.metrics, "train_", true, e->trained, j);
+    task_metrics_json(&t->task.metrics, "val_", false, e->eval.values, j);
     json_real(j, "images_per_sec", e->images_per_sec);
     json_real(j, "train_sec", e->train_sec);
     if (e->evaluated) json_real(j, "eval_sec", e->eval_sec);
@@ -184,7 +184,7 @@ static err_t end_epoch(trainer_t *t, evaluation_due_t due, double train_sec, int
     epoch_t epoch = {.evaluated = due != EVALUATION_NONE,
                      .train_sec = train_sec,
                      .images_per_sec = n_trained > 0 ? (double)n_trained / train_sec : 0};
-    task_metrics_of_training(&t->task_metrics, t->at.sums, (double)t->at.n_samples, epoch.trained);
+    task_metrics_of_training(&t->task.metrics, t->at.sums, (double)t->at.n_samples, epoch.trained);
     for (int i = 0; i < TASK_MAX_METRICS; i++) epoch.eval.values[i] = NAN;
     TRY(take_input_stats(t->comm, &t->input, &epoch.input_stats));
     const double start = clock_sec();
@@ -255,7 +255,7 @@ static bool has_checkpoint(const char *folder, int64_t step, char path[FS_PATH_M
 static void show_checkpoints(const trainer_t *t)
 {
     char path[FS_PATH_MAX];
-    const task_metrics_t *metrics = &t->task_metrics;
+    const task_metrics_t *metrics = &t->task.metrics;
     if (has_checkpoint(t->output.folder, t->at.step, path)) log_info("checkpoint %s", path);
     if (t->options->keep_best && has_checkpoint(t->output.folder, t->at.best_step, path))
         log_info("best checkpoint %s: validation %s %.4f", path, metrics->at[metrics->main]->label,
@@ -290,13 +290,13 @@ static err_t finish_step(trainer_t *t, double train_sec, int64_t n_trained, bool
 
 static bool target_reached(const trainer_t *t)
 {
-    return train_target_reached(&t->target, &t->task_metrics, t->at.best);
+    return train_target_reached(&t->target, &t->task.metrics, t->at.best);
 }
 
 /* Evaluation returns the same numbers on every rank. */
 static err_t check_target(const trainer_t *t)
 {
-    err_t err = train_target_judge(&t->target, &t->task_metrics, t->at.best);
+    err_t err = train_target_judge(&t->target, &t->task.metrics, t->at.best);
     return comm_agree(t->comm, err, "checking the target");
 }
 

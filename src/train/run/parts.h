@@ -64,6 +64,11 @@ typedef struct train_model {
     recorded_step_t recorded;
 } train_model_t;
 
+/* What the samples are trained for. */
+typedef struct train_task {
+    task_metrics_t metrics; /* of the dataset's task */
+} train_task_t;
+
 /* Gradients and what they change: sums over ranks, the optimizer's state, the learning rate. */
 typedef struct train_learning {
     int64_t n_tail;       /* TAIL_COUNT, and the slots of train/run/stragglers.h */

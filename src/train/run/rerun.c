@@ -125,13 +125,13 @@ err_t rerun_average(rerun_t *rerun)
 
 const char *rerun_followed(const rerun_t *rerun)
 {
-    const task_metrics_t *metrics = &rerun->t.task_metrics;
+    const task_metrics_t *metrics = &rerun->t.task.metrics;
     return rerun->t.learning.schedule.kind == SCHEDULE_PLATEAU ? metrics->at[metrics->plateau]->name : NULL;
 }
 
 void rerun_follow(rerun_t *rerun, double value)
 {
-    const task_metrics_t *metrics = &rerun->t.task_metrics;
+    const task_metrics_t *metrics = &rerun->t.task.metrics;
     const bool higher = metrics->at[metrics->plateau]->higher_is_better;
     schedule_plateau_update(&rerun->t.learning.plateau, higher ? -value : value);
 }

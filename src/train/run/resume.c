@@ -140,7 +140,7 @@ static err_t read_position(const trainer_t *t, const checkpoint_t *checkpoint, t
     TRY(checkpoint_get_real(checkpoint, "plateau_best", &plateau->best));
     TRY(checkpoint_get_int(checkpoint, "plateau_n_bad", &plateau->n_bad_epochs));
     TRY(checkpoint_get_real(checkpoint, "plateau_scale", &plateau->scale));
-    TRY(read_best(checkpoint, &t->task_metrics, at));
+    TRY(read_best(checkpoint, &t->task.metrics, at));
     TRY(checkpoint_get_int(checkpoint, "step", &at->step));
     TRY(checkpoint_get_int(checkpoint, "epoch", &at->epoch));
     TRY(checkpoint_get_int(checkpoint, "batch", &at->batch));

@@ -306,8 +306,8 @@ err_t trainer_build(trainer_t *t)
     if (err == ERR_OK) err = build_model(t);
     if (err == ERR_OK) {
         train_warn_idle(t);
-        t->task_metrics = task_metrics(&t->input.dataset->info, rcnn_has_masks(t->model.graph));
-        err = train_target_make(o->target, o->target_accuracy, &t->task_metrics, &t->target);
+        t->task.metrics = task_metrics(&t->input.dataset->info, rcnn_has_masks(t->model.graph));
+        err = train_target_make(o->target, o->target_accuracy, &t->task.metrics, &t->target);
     }
     return comm_agree(t->comm, err, "building the model");
 }

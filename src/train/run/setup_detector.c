@@ -236,7 +236,7 @@ err_t detector_evaluate(trainer_t *t, evaluation_t *out)
     for (int type = 0; type < SCORE_TYPE_COUNT; type++)
         for (int i = 0; i < 6; i++) {
             const double value = numbers.numbers[type][i];
-            task_put(&t->task_metrics, names[type][i], value < 0 ? NAN : value, out->values); /* -1: none */
+            task_put(&t->task.metrics, names[type][i], value < 0 ? NAN : value, out->values); /* -1: none */
         }
     return ERR_OK;
 }

@@ -143,7 +143,7 @@ err_t trainer_make_content(const trainer_t *t, float *states, trainer_content_t 
     if (t->n_threads > 0) attrs[n_attrs++] = ckpt_int("threads", t->n_threads);
     for (int i = 0; t->options->detects && i < TASK_N_SUMS; i++)
         if (checkpoint_sum_names[i]) attrs[n_attrs++] = ckpt_real(checkpoint_sum_names[i], t->at.sums[i]);
-    n_attrs += put_best(&t->task_metrics, &t->at, out->best_names, attrs + n_attrs);
+    n_attrs += put_best(&t->task.metrics, &t->at, out->best_names, attrs + n_attrs);
     model_file_t file = {.graph = t->model.graph,
                          .norm = info->norm,
                          .params = t->model.params.host,

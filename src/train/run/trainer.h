@@ -52,7 +52,7 @@ typedef struct trainer {
     comm_t *comm;      /* runtime.comm */
     int64_t n_threads; /* the same number on all ranks; 0: they differ */
     thread_choice_t threads;
-    task_metrics_t task_metrics; /* of the dataset's task */
+    train_task_t task;
     train_target_t target;
     int64_t n_steps; /* of the whole run */
     train_position_t at;

@@ -41,10 +41,10 @@ err_t trainer_evaluate(trainer_t *t, evaluation_t *out)
     interruption_close(t);
     TRY(comm_agree(t->comm, optim_swap_average(t->learning.optim, t->model.params.device),
                    "swapping the weights back"));
-    for (int i = 0; i < t->task_metrics.n; i++) {
-        if (!task_metric_better(t->task_metrics.at[i], out->values[i], t->at.best[i])) continue;
+    for (int i = 0; i < t->task.metrics.n; i++) {
+        if (!task_metric_better(t->task.metrics.at[i], out->values[i], t->at.best[i])) continue;
         t->at.best[i] = out->values[i];
-        if (i == t->task_metrics.main) t->at.best_step = t->at.step;
+        if (i == t->task.metrics.main) t->at.best_step = t->at.step;
     }
     trace_add(TRACE_TRAINING, &(trace_span_t){"evaluation", "phase", start, clock_sec(), t->at.step - 1, 0});
     return ERR_OK;
@@ -52,7 +52,7 @@ err_t trainer_evaluate(trainer_t *t, evaluation_t *out)
 
 err_t trainer_follow_evaluation(trainer_t *t, evaluation_due_t due, const evaluation_t *eval)
 {
-    const task_metrics_t *metrics = &t->task_metrics;
+    const task_metrics_t *metrics = &t->task.metrics;
     const task_metric_t *watched = metrics->at[metrics->plateau];
     double value = eval->values[metrics->plateau];
     if (!isfinite(eval->loss))
@@ -73,7 +73,7 @@ err_t trainer_follow_evaluation(trainer_t *t, evaluation_due_t due, const evalua
 void trainer_evaluation_text(const trainer_t *t, const evaluation_t *eval, char out[EVALUATION_TEXT_MAX])
 {
     char text[TASK_TEXT_MAX];
-    task_metrics_text(&t->task_metrics, eval->values, text);
+    task_metrics_text(&t->task.metrics, eval->values, text);
     int used = snprintf(out, EVALUATION_TEXT_MAX, "validation %s", text);
     if (t->options->eval_samples)
         snprintf(out + used, (size_t)(EVALUATION_TEXT_MAX - used), " (%lld samples)", (long long)eval->n);
@@ -82,8 +82,8 @@ void trainer_evaluation_text(const trainer_t *t, const evaluation_t *eval, char 
 err_t trainer_evaluation_event(trainer_t *t, const evaluation_t *eval)
 {
     tensorboard_scalars_t scalars = {0};
-    for (int i = 0; i < t->task_metrics.n; i++)
-        tensorboard_add(&scalars, "validation", t->task_metrics.at[i]->label, eval->values[i]);
+    for (int i = 0; i < t->task.metrics.n; i++)
+        tensorboard_add(&scalars, "validation", t->task.metrics.at[i]->label, eval->values[i]);
     return scalars.n ? tensorboard_write(&t->output.tensorboard, t->at.step, scalars.at, scalars.n, true)
                      : ERR_OK;
 }
@@ -94,7 +94,7 @@ static err_t record_between(trainer_t *t, const evaluation_t *eval, double sec)
     if (!j) return ERR_OK;
     json_int(j, "step", t->at.step);
     json_int(j, "epoch", t->at.epoch);
-    task_metrics_json(&t->task_metrics, "val_", false, eval->values, j);
+    task_metrics_json(&t->task.metrics, "val_", false, eval->values, j);
     json_real(j, "eval_sec", sec);
     TRY(metrics_end(&t->output.records, true));
     return trainer_evaluation_event(t, eval);
