@@ -374,7 +374,7 @@ static void check_late(void)
     algorithm_choice_t choice;
     must(comm_open(&alone, &runtime.comm), "a communicator");
     ASSERT(setenv("XDG_CACHE_HOME", "nowhere", 1) == 0 && unsetenv("HOME") == 0);
-    algorithm_request_add(&request, 5, true);
+    batch_size_add(request.sizes, &request.n_sizes, 5, true);
     must(algorithm_choice_make(&request, &choice), "a choice");
     OK(choice.table.n == 3 && strcmp(choice.from, "fixed") == 0 &&
            strstr(choice.about, "none measured in time"),

@@ -218,3 +218,11 @@ err_t algorithms_write(const algorithms_t *table, char **out)
     *out = text;
     return ERR_OK;
 }
+
+void batch_size_add(batch_size_t *sizes, int *n_sizes, int64_t n, bool training)
+{
+    for (int i = 0; i < *n_sizes; i++)
+        if (sizes[i].n == n && sizes[i].training == training) return;
+    if (n > 0 && *n_sizes < ALGORITHMS_MAX_SIZES)
+        sizes[(*n_sizes)++] = (batch_size_t){.n = n, .training = training};
+}

@@ -61,5 +61,9 @@ typedef struct batch_size {
     bool training;
     const shape_t *shapes; /* as for exec_prepare_shapes; NULL: the graph's */
 } batch_size_t;
+enum { ALGORITHMS_MAX_SIZES = 512 };
+
+/* Adds n samples of the graph's shapes unless they are 0, already listed, or the list of ALGORITHMS_MAX_SIZES is full. */
+void batch_size_add(batch_size_t *sizes, int *n_sizes, int64_t n, bool training);
 
 #endif

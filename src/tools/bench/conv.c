@@ -236,7 +236,7 @@ static err_t choose_layer_algorithms(const conv_t *c, const graph_t *graph, subj
                                    .runtime = &bench->runtime,
                                    .graph = graph,
                                    .timeout_sec = bench->options->runtime.timeout_sec};
-    algorithm_request_add(&request, s->batch, true);
+    batch_size_add(request.sizes, &request.n_sizes, s->batch, true);
     TRY(bench_check_memory(bench, scratch_bytes(&s->desc, true), s->layer->name));
     algorithm_choice_t choice;
     err_t err = algorithm_choice_make(&request, &choice);

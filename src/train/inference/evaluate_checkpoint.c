@@ -281,8 +281,8 @@ err_t evaluate_checkpoint(runtime_t *runtime, const char *where, trained_model_t
                                    .graph = model->graph,
                                    .timeout_sec = options->timeout_sec};
     int64_t n = run.dataset->info.n_samples[run.split], batch = evaluation_batch(run.dataset);
-    algorithm_request_add(&request, n < batch ? n : batch, false);
-    algorithm_request_add(&request, n % batch, false);
+    batch_size_add(request.sizes, &request.n_sizes, n < batch ? n : batch, false);
+    batch_size_add(request.sizes, &request.n_sizes, n % batch, false);
     TRY_OUT(err, algorithm_choice_make(&request, &run.algorithms));
     err = trained_exec_new(model, run.backend, &run.algorithms.table, &run.exec);
     const evaluator_options_t evaluator = {

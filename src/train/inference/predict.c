@@ -314,8 +314,8 @@ err_t predict_images(runtime_t *runtime, const char *where, trained_model_t *mod
                                    .graph = model->graph,
                                    .timeout_sec = options->timeout_sec};
     int64_t n = list->n, batch = evaluation_batch(run.files);
-    algorithm_request_add(&request, n < batch ? n : batch, false);
-    algorithm_request_add(&request, n % batch, false);
+    batch_size_add(request.sizes, &request.n_sizes, n < batch ? n : batch, false);
+    batch_size_add(request.sizes, &request.n_sizes, n % batch, false);
     TRY_OUT(err, algorithm_choice_make(&request, &run.algorithms));
     TRY_OUT(err, build_predictor(&run, runtime));
     table_t t = {.columns = {{NULL, true, .min_width = 9}, {NULL, true}}, .n_columns = 2};

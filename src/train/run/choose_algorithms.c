@@ -21,14 +21,6 @@
 #include "compute/graph/measure.h"
 #include "compute/graph/plan.h"
 
-void algorithm_request_add(algorithm_request_t *request, int64_t n, bool training)
-{
-    for (int i = 0; i < request->n_sizes; i++)
-        if (request->sizes[i].n == n && request->sizes[i].training == training) return;
-    if (n > 0 && request->n_sizes < ALGORITHMS_MAX_SIZES)
-        request->sizes[request->n_sizes++] = (batch_size_t){.n = n, .training = training};
-}
-
 static void describe_libraries(const backend_t *backend, algorithm_choice_t *out)
 {
     if (backend->describe_algorithms) backend->describe_algorithms(out->libraries, sizeof out->libraries);

@@ -9,8 +9,6 @@
 #include "cluster/session/runtime.h"
 #include "compute/graph/algorithms.h"
 
-enum { ALGORITHMS_MAX_SIZES = 512 };
-
 typedef struct algorithm_request {
     /* "fixed", "measure", "rule", or the path of a table (compute/graph/algorithms.h). NULL, for evaluation: the
      * saved ones regardless of machine, and the backend's rule for the rest. */
@@ -41,9 +39,6 @@ typedef struct algorithm_choice {
     double measure_sec;
     int n_by_rule; /* choices left to the backend's rule because time ran out */
 } algorithm_choice_t;
-
-/* Adds a size unless it is 0, already listed, or the list is full. */
-void algorithm_request_add(algorithm_request_t *request, int64_t n, bool training);
 
 /* Collective. ERR_USAGE naming the line when the file is invalid. Planning the model checks that the named
  * algorithms exist. Free with algorithm_choice_free. */

@@ -192,13 +192,13 @@ static err_t trainer_choose_algorithms(trainer_t *t)
         int64_t first,
             n_shard = sampler_shard(t->input.sampler, t->input.global_batch, i, t->comm->size, &first);
         for (int k = 0; k < t->options->accumulate; k++)
-            algorithm_request_add(&request, trainer_part(t, n_shard, k, &first), true);
+            batch_size_add(request.sizes, &request.n_sizes, trainer_part(t, n_shard, k, &first), true);
     }
     int64_t n_evaluated = evaluation_batch(t->input.dataset);
     split_t split = evaluation_split(t->input.dataset);
     if (t->options->eval &&
         evaluation_samples(t->input.dataset, split, t->options->eval_samples) >= n_evaluated)
-        algorithm_request_add(&request, n_evaluated, false);
+        batch_size_add(request.sizes, &request.n_sizes, n_evaluated, false);
     return algorithm_choice_make(&request, &t->model.algorithms);
 }
 
