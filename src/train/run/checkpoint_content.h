@@ -19,7 +19,7 @@ typedef struct trainer_content {
     model_content_t model;
     dataset_hash_t hash;
     best_name_t best_names[TASK_MAX_METRICS];
-    char *options, *class_names, *category_ids;
+    char *class_names, *category_ids;
 } trainer_content_t;
 
 /* Rank 0, from any thread, not collective. The content at the current position; arrays point into the run's

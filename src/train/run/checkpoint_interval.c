@@ -50,7 +50,7 @@ static err_t parse_every(train_options_t *o)
     return ERR_OK;
 }
 
-err_t train_options_check_checkpoints(train_options_t *o)
+err_t checkpoint_interval_parse(train_options_t *o)
 {
     TRY(parse_every(o));
     o->mtbf_sec = 0;

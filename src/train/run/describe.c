@@ -12,6 +12,7 @@
 #include "cluster/hosts/machine.h"
 #include "compute/models/model.h"
 #include "train/run/checkpoint_interval.h"
+#include "train/run/options.h"
 #include "train/run/setup.h"
 
 enum { METRICS_SCHEMA = 1 };

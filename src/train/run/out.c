@@ -17,6 +17,7 @@
 #include "cluster/session/disk_wait.h"
 #include "data/dataset/content.h"
 #include "store/checkpoint/store.h"
+#include "train/run/options.h"
 #include "train/run/setup.h"
 
 /* In the folder of a run: the folder of its TensorBoard events. */
@@ -208,7 +209,8 @@ static err_t open_events(trainer_t *t)
 
 err_t trainer_open_out(trainer_t *t)
 {
-    bool clears = t->comm->rank == 0 && t->options->overwrite && strcmp(t->options->resume, "none") == 0;
+    const train_options_t *o = t->options;
+    bool clears = t->comm->rank == 0 && o->overwrite && strcmp(o->resume, "none") == 0;
     err_t err = owner_verify(t->output.owner);
     if (clears && err == ERR_OK) {
         disk_wait_begin("clearing", t->output.folder);
@@ -219,7 +221,9 @@ err_t trainer_open_out(trainer_t *t)
     const graph_t *g = t->model.graph;
     int64_t n_floats = g->n_flat_params + t->learning.optim->n_buffers * g->n_flat_trained + g->n_flat_states;
     if (t->comm->rank == 0 && err == ERR_OK)
-        err = ckpt_async_open(n_floats * (int64_t)sizeof(float), 0.45 * t->options->runtime.timeout_sec,
+        err = opt_config_write(o->groups, train_options_groups(o), train_options_per_run, &t->saving.options);
+    if (t->comm->rank == 0 && err == ERR_OK)
+        err = ckpt_async_open(n_floats * (int64_t)sizeof(float), 0.45 * o->runtime.timeout_sec,
                               t->output.owner, &t->saving.writer);
     if (err == ERR_OK) err = metrics_open(&t->output.records, t->output.folder, t->output.owner);
     if (err == ERR_OK && t->comm->rank == 0) err = open_events(t);

@@ -100,6 +100,7 @@ typedef struct train_saving {
     char resumed_from[FS_PATH_MAX]; /* "" */
     resume_record_t record;         /* rank 0 only */
     char *saved_options;            /* text that resumed options point into */
+    char *options;                  /* those that checkpoints keep, as text; rank 0 only */
     bool keeps_bits;       /* resumed as it was: on the same number of ranks, or with --reproducible */
     int64_t saved_threads; /* the checkpoint's, if keeps_bits; 0: unknown */
     int64_t rate_ranks;    /* of the start of the run: schedule_run_t.n_ranks */

@@ -18,6 +18,7 @@
 #include "data/show/sheet.h"
 #include "train/detect/targets.h"
 #include "train/feed/data.h"
+#include "train/run/options.h"
 #include "train/run/setup.h"
 
 /* Samples up to LARGE pixels wide are drawn whole, small ones enlarged to about SIDE; of large ones there are FEW. */
@@ -268,7 +269,7 @@ err_t trainer_preview(trainer_t *t)
     err = trainer_plan_steps(t);
     if (err == ERR_OK) err = trainer_build_graph(t);
     TRY(comm_agree(comm, err, "building the model"));
-    train_warn_idle(t);
+    train_options_warn_idle(t->options, &t->runtime, t->input.dataset, false);
     trainer_print_data(t);
     watchdog_phase("drawing the first samples");
     err = comm->rank == 0 ? draw_on_rank_0(t) : ERR_OK;

@@ -14,7 +14,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 
-err_t train_options_check_replicas(train_options_t *o)
+err_t replicas_parse(train_options_t *o)
 {
     const char *text = o->check_replicas;
     char *end = "";

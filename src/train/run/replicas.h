@@ -7,6 +7,9 @@
 
 #include "train/run/trainer.h"
 
+/* Not collective. Parses --check-replicas. */
+err_t replicas_parse(train_options_t *options);
+
 /* Not collective. Opening: after trainer_begin. */
 err_t replicas_open(trainer_t *t);
 void replicas_close(trainer_t *t);

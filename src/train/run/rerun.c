@@ -6,6 +6,7 @@
 
 #include "base/mem.h"
 #include "train/run/checkpoint_content.h"
+#include "train/run/options.h"
 #include "train/run/replicas.h"
 #include "train/run/setup.h"
 #include "train/run/step.h"

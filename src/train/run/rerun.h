@@ -6,7 +6,7 @@
 
 #include "base/err.h"
 #include "cluster/session/runtime.h"
-#include "train/run/options.h"
+#include "train/run/train_options.h"
 
 typedef struct rerun rerun_t;
 

@@ -9,6 +9,7 @@
 #include "cluster/session/disk_wait.h"
 #include "store/checkpoint/store.h"
 #include "train/run/checkpoint_content.h"
+#include "train/run/options.h"
 #include "train/run/resume_check.h"
 
 /* Earlier versions kept the best of the main metric alone, as best_accuracy: 0 before the first validation. */

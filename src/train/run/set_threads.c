@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "train/run/options.h"
 #include "train/run/setup.h"
 
 /* Nothing is printed while threads are measured, so that the header follows soon. */

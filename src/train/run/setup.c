@@ -11,6 +11,7 @@
 #include "base/mem.h"
 #include "cluster/comm/watchdog.h"
 #include "compute/models/rcnn.h"
+#include "train/run/options.h"
 #include "train/run/replicas.h"
 #include "train/run/setup.h"
 #include "train/run/step.h"
@@ -305,7 +306,7 @@ err_t trainer_build(trainer_t *t)
     err_t err = trainer_plan_steps(t);
     if (err == ERR_OK) err = build_model(t);
     if (err == ERR_OK) {
-        train_warn_idle(t);
+        train_options_warn_idle(o, &t->runtime, t->input.dataset, t->saving.resumed_from[0]);
         t->task.metrics = task_metrics(&t->input.dataset->info, rcnn_has_masks(t->model.graph));
         err = train_target_make(o->target, o->target_accuracy, &t->task.metrics, &t->target);
     }
@@ -393,6 +394,7 @@ void trainer_teardown(trainer_t *t)
     replicas_close(t);
     stragglers_close(t);
     telemetry_close(&t->telemetry);
+    mem_free(&t->saving.options);
     metrics_close(&t->output.records); /* does nothing unless an error ended the run */
     tensorboard_close(&t->output.tensorboard);
     owner_close(&t->output.owner);

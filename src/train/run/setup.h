@@ -27,8 +27,6 @@ err_t train_own_folder(comm_t *comm, train_output_t *output);
 err_t trainer_plan_steps(trainer_t *t);
 err_t trainer_build_graph(trainer_t *t);
 err_t trainer_build(trainer_t *t);
-/* Warns of options that change nothing in this run. idle.c. */
-void train_warn_idle(const trainer_t *t);
 err_t trainer_check_out(trainer_t *t);
 err_t trainer_set_threads(trainer_t *t);
 err_t trainer_prepare(trainer_t *t);

@@ -106,8 +106,6 @@ err_t trainer_make_content(const trainer_t *t, float *states, trainer_content_t 
 {
     const dataset_info_t *info = &t->input.dataset->info;
     *out = (trainer_content_t){.hash = dataset_hash(info)};
-    TRY(opt_config_write(t->options->groups, train_options_groups(t->options), train_options_per_run,
-                         &out->options));
     images_detection_t detection;
     err_t err =
         info->class_names ? class_names_join(info->class_names, info->n_classes, &out->class_names) : ERR_OK;
@@ -115,7 +113,7 @@ err_t trainer_make_content(const trainer_t *t, float *states, trainer_content_t 
         err = category_ids_write(detection.source->categories, detection.source->n_categories,
                                  &out->category_ids);
     const ckpt_attr_t always[] = {
-        ckpt_text("options", out->options),
+        ckpt_text("options", t->saving.options),
         ckpt_text("algorithms", t->model.algorithms.text),
         ckpt_text("data_xxh3", out->hash.text),
         ckpt_text("data", t->input.where),
@@ -159,7 +157,6 @@ err_t trainer_make_content(const trainer_t *t, float *states, trainer_content_t 
 void trainer_release_content(trainer_content_t *content)
 {
     model_file_release(&content->model);
-    mem_free(&content->options);
     mem_free(&content->class_names);
     mem_free(&content->category_ids);
 }

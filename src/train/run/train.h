@@ -3,7 +3,7 @@
 #ifndef TRAIN_RUN_TRAIN_H
 #define TRAIN_RUN_TRAIN_H
 
-#include "train/run/options.h"
+#include "train/run/train_options.h"
 
 /* Collective. Trains, logs progress, and writes metrics and checkpoints; with --preview, only draws the first samples.
  *

@@ -6,10 +6,10 @@
 #include "cluster/session/runtime.h"
 #include "train/detect/evaluate.h"
 #include "train/run/choose_threads.h"
-#include "train/run/options.h"
 #include "train/run/parts.h"
 #include "train/run/target.h"
 #include "train/run/telemetry.h"
+#include "train/run/train_options.h"
 #include "train/task/evaluate.h"
 
 /* Values that follow the gradients in the same allreduce; after them, the slots of train/run/stragglers.h. */

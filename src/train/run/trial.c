@@ -8,6 +8,7 @@
 #include "base/mem.h"
 #include "compute/graph/measure.h"
 #include "data/dataset/dataset.h"
+#include "train/run/options.h"
 #include "train/run/setup.h"
 
 struct trial {
