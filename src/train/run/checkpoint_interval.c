@@ -85,8 +85,7 @@ bool checkpoint_interval_due(const trainer_t *t)
 {
     const train_options_t *o = t->options;
     const checkpoint_costs_t *costs = &t->saving.costs;
-    if (o->checkpoint_auto && costs->n == 0)
-        return t->telemetry.n_first_steps >= RATE_WARMUP_STEPS && !costs->begun;
+    if (o->checkpoint_auto && costs->n == 0) return t->steps.n_done >= RATE_WARMUP_STEPS && !costs->begun;
     const double interval_sec = o->checkpoint_auto ? costs->interval_sec : o->checkpoint_sec;
     return interval_sec > 0 && clock_sec() - t->saving.last_sec >= interval_sec;
 }

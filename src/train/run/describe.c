@@ -95,8 +95,8 @@ static void print_ranks(const trainer_t *t)
              on_host ? " allreduce" : "");
     if (t->runtime.why[0]) log_note("          not on a GPU: %s", t->runtime.why);
     char cpu[CPU_USE_TEXT_MAX];
-    cpu_use_text(&t->telemetry.cpu_use, cpu);
-    if (cpu_use_short(&t->telemetry.cpu_use)) log_note("  CPU     short: %s", cpu);
+    cpu_use_text(&t->model.start_use, cpu);
+    if (cpu_use_short(&t->model.start_use)) log_note("  CPU     short: %s", cpu);
     if (gpus) print_gpus(t, gpus, path);
 }
 
@@ -237,8 +237,8 @@ static const char *describe_scale(const trainer_t *t, char *space, size_t n_byte
 err_t trainer_print_header(trainer_t *t)
 {
     const runtime_t *runtime = &t->runtime;
-    TRY(cpu_use_gather(t->comm, &t->telemetry.cpu_watch, runtime->n_threads, runtime->n_host_cpus,
-                       &t->telemetry.cpu_use));
+    TRY(cpu_use_gather(t->comm, &t->model.cpu_watch, runtime->n_threads, runtime->n_host_cpus,
+                       &t->model.start_use));
     const train_options_t *o = t->options;
     log_note("dptrain %s", version_number);
     const graph_t *graph = t->model.graph;
@@ -254,8 +254,8 @@ err_t trainer_print_header(trainer_t *t)
     if (o->detects && t->model.micro_batch > 1)
         snprintf(micro, sizeof micro, ", %lld at a time", (long long)t->model.micro_batch);
     log_note("  batch   %lld (up to %lld per rank%s), %lld step%s, %lld per epoch",
-             (long long)t->input.global_batch, (long long)t->input.max_local, micro, (long long)t->n_steps,
-             t->n_steps == 1 ? "" : "s", (long long)sampler_batches(t->input.sampler));
+             (long long)t->input.global_batch, (long long)t->input.max_local, micro, (long long)t->steps.n,
+             t->steps.n == 1 ? "" : "s", (long long)sampler_batches(t->input.sampler));
     char warmup[64] = "";
     const long long n_warmup = t->learning.schedule.warmup_steps;
     if (n_warmup > 0)
@@ -403,8 +403,8 @@ err_t trainer_record_run(trainer_t *t)
     json_int(j, "threads", t->runtime.n_threads);
     json_string(j, "threads_from", t->threads.from);
     json_int(j, "loader_threads", trainer_loader_threads(t));
-    json_int(j, "cpus", t->telemetry.cpu_use.n_cpus);
-    cpu_use_json(&t->telemetry.cpu_use, j);
+    json_int(j, "cpus", t->model.start_use.n_cpus);
+    cpu_use_json(&t->model.start_use, j);
     json_string(j, "device", t->runtime.backend->name);
     json_string(j, "comm", t->comm->ops->name);
     json_bool(j, "gradients_shared", t->learning.buffer.shared);
@@ -415,7 +415,7 @@ err_t trainer_record_run(trainer_t *t)
     json_int(j, "n_parameters", t->model.graph->n_parameters);
     json_int(j, "global_batch", t->input.global_batch);
     if (t->options->detects) json_int(j, "micro_batch", t->model.micro_batch);
-    json_int(j, "n_steps", t->n_steps);
+    json_int(j, "n_steps", t->steps.n);
     json_int(j, "activation_bytes", (int64_t)exec_arena_bytes(t->model.exec));
     json_int(j, "first_step", t->at.step);
     json_real(j, "start_sec", clock_process_sec());

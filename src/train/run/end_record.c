@@ -8,22 +8,27 @@
 #include "base/log.h"
 #include "cluster/comm/device.h"
 #include "cluster/comm/watchdog.h"
+#include "train/run/guard.h"
+#include "train/run/telemetry.h"
 
 /* What the measures against faults have cost this rank, and the time of all its steps to compare with. */
 static void put_safety(const trainer_t *t, json_t *j)
 {
     const watchdog_cost_t watchdog = watchdog_cost();
     json_object_begin(j, "safety_sec");
-    json_real(j, "replicas", t->replicas.check_sec);
-    json_real(j, "stragglers", t->stragglers.spent_sec);
+    for (const guest_t *const *guest = guest_registry; *guest; guest++) {
+        const void *state = guests_state(&t->guests, *guest);
+        if ((*guest)->spent_sec) json_real(j, (*guest)->name, state ? (*guest)->spent_sec(state) : 0);
+    }
     json_real(j, "watchdog_calls", watchdog.calls_sec);
     json_real(j, "watchdog_thread", watchdog.thread_sec);
-    json_real(j, "steps", t->replicas.step_sec);
+    json_real(j, "steps", t->steps.total_sec);
     json_object_end(j);
 }
 
 err_t end_record_write(trainer_t *t, metrics_t *metrics, const char *why, const int64_t *peaks, int n)
 {
+    const telemetry_t *telemetry = guests_state(&t->guests, &telemetry_guest);
     json_t *j = metrics_begin(metrics, RECORD_END);
     if (!j) return ERR_OK;
     json_string(j, "reason", why);
@@ -34,12 +39,12 @@ err_t end_record_write(trainer_t *t, metrics_t *metrics, const char *why, const 
         json_string(j, "gradients", by);
     }
     json_int(j, "step", t->at.step);
-    json_real(j, "images_per_sec", telemetry_rate(&t->telemetry));
-    json_real(j, "median_images_per_sec", telemetry_median_rate(&t->telemetry));
-    json_int(j, "steady_steps", t->telemetry.n_rates);
-    json_int(j, "steady_allocations", t->telemetry.n_allocations);
-    json_int(j, "steady_page_faults", t->telemetry.n_page_faults);
-    json_real(j, "steady_cpu_sec", t->telemetry.cpu_sec);
+    json_real(j, "images_per_sec", telemetry_rate(telemetry));
+    json_real(j, "median_images_per_sec", telemetry_median_rate(telemetry));
+    json_int(j, "steady_steps", telemetry->n_rates);
+    json_int(j, "steady_allocations", telemetry->n_allocations);
+    json_int(j, "steady_page_faults", telemetry->n_page_faults);
+    json_real(j, "steady_cpu_sec", telemetry->cpu_sec);
     json_int(j, "corrupt_samples", bad_count(&t->input.bad));
     put_safety(t, j);
     json_array_begin(j, "peak_memory_bytes");
@@ -50,6 +55,7 @@ err_t end_record_write(trainer_t *t, metrics_t *metrics, const char *why, const 
 
 err_t end_record(trainer_t *t, const char *why)
 {
+    const telemetry_t *telemetry = guests_state(&t->guests, &telemetry_guest);
     struct rusage usage;
     getrusage(RUSAGE_SELF, &usage);
     const int64_t mine = (int64_t)usage.ru_maxrss * 1024;
@@ -57,11 +63,10 @@ err_t end_record(trainer_t *t, const char *why)
     TRY(comm_allreduce(t->comm, &peaks[1], 1, DTYPE_I64, COMM_MAX, "peak memory"));
     err_t err = end_record_write(t, &t->output.records, why, peaks, t->comm->size > 1 ? 2 : 1);
     const char *plural = t->at.step == 1 ? "" : "s";
-    if (t->telemetry.n_samples > 0)
+    if (telemetry->n_samples > 0)
         log_info(
             "%s after %lld step%s: %s, %s peak memory on rank 0", why, (long long)t->at.step, plural,
-            figure_throughput(telemetry_rate(&t->telemetry), telemetry_median_rate(&t->telemetry), "images/s")
-                .text,
+            figure_throughput(telemetry_rate(telemetry), telemetry_median_rate(telemetry), "images/s").text,
             figure_bytes((double)peaks[0]).text);
     else
         log_info("%s after %lld step%s", why, (long long)t->at.step, plural);

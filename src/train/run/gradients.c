@@ -3,7 +3,6 @@
 #include "base/mem.h"
 #include "train/run/setup.h"
 #include "train/run/step.h"
-#include "train/run/stragglers.h"
 
 static err_t wrap_tails(const backend_t *backend, train_learning_t *learning)
 {
@@ -19,7 +18,7 @@ static err_t wrap_tails(const backend_t *backend, train_learning_t *learning)
 /* Gradients live in the communicator's memory. The backend writes there directly or through its own copy. */
 err_t trainer_prepare(trainer_t *t)
 {
-    t->learning.n_tail = TAIL_COUNT + stragglers_floats(t);
+    t->learning.n_tail = TAIL_COUNT + t->guests.n_floats;
     int64_t n = t->model.graph->n_flat_trained + t->learning.n_tail;
     size_t n_bytes = (size_t)n * sizeof(float);
     TRY(comm_buffer_new(t->comm, n_bytes, &t->learning.buffer));
@@ -32,8 +31,9 @@ err_t trainer_prepare(trainer_t *t)
     err_t err = hd_buffer_wrap(t->runtime.backend, n_bytes, "gradients", t->learning.buffer.data,
                                t->learning.buffer.device, &t->learning.grads);
     if (err == ERR_OK) err = wrap_tails(t->runtime.backend, &t->learning);
+    t->steps.plan = step_plan_make(t);
     if (err == ERR_OK)
-        err = recorded_step_open(t->runtime.backend, t->options->runtime.cuda_graph, trainer_why_host(t),
+        err = recorded_step_open(t->runtime.backend, t->options->runtime.cuda_graph, t->steps.plan.why_host,
                                  &t->model.recorded);
     return comm_agree(t->comm, err, "allocating gradient buffers");
 }

@@ -13,9 +13,8 @@ typedef struct train_stragglers {
     rank_step_t *steps; /* [size], of one step; rank 0 only */
     float mine[5];      /* this rank's slot: times of step `number` */
     int64_t number;
-    bool has_times;    /* mine is of a whole batch after the warm-up */
-    double shared_sec; /* waited for --sync-bn in this step */
-    double spent_sec;  /* in the comparison, so far */
+    bool has_times;   /* mine is of a whole batch after the warm-up */
+    double spent_sec; /* in the comparison, so far */
 } train_stragglers_t;
 
 /* What a rank tells the others at each comparison of replicas: of its weights and optimizer state, and the means so

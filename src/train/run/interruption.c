@@ -275,7 +275,7 @@ static void end_metrics(const last_t *last)
     trainer_t *t = last->t;
     if (!t->output.records.file) return;
     flockfile(t->output.records.file);
-    bool over = t->at.step == t->n_steps && !t->at.evaluation_due; /* has its own last records */
+    bool over = t->at.step == t->steps.n && !t->at.evaluation_due; /* has its own last records */
     if (last->locked && !over) {
         struct rusage usage;
         getrusage(RUSAGE_SELF, &usage);
@@ -301,7 +301,7 @@ static void describe_position(last_t *last)
         snprintf(last->stands, sizeof last->stands, "interrupted by %s before the first step", signal);
     else
         snprintf(last->stands, sizeof last->stands, "interrupted by %s after step %lld of %lld%s", signal,
-                 (long long)t->at.step, (long long)t->n_steps,
+                 (long long)t->at.step, (long long)t->steps.n,
                  t->at.evaluation_due ? ", during validation" : "");
 }
 

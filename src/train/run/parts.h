@@ -16,6 +16,7 @@
 #include "train/learn/optim.h"
 #include "train/learn/schedule.h"
 #include "train/output/metrics.h"
+#include "train/output/profile.h"
 #include "train/output/tensorboard.h"
 #include "train/output/trace_file.h"
 #include "train/run/choose_algorithms.h"
@@ -46,7 +47,8 @@ typedef struct train_input {
     int64_t global_batch, max_local; /* samples per step: over all ranks, at most on this one */
     prefetcher_t prefetcher;
     corrupt_samples_t bad;
-    input_stats_t stats;       /* of the epoch so far */
+    input_stats_t stats;       /* of the epoch so far, in this process */
+    int64_t n_trained;         /* samples of these steps, of all ranks */
     bool kept_run, kept_cache; /* the hashes of files that are known */
 } train_input_t;
 
@@ -57,6 +59,8 @@ typedef struct train_model {
     weights_report_t imported;  /* of --weights; rank 0 only */
     char *saved_algorithms;     /* the checkpoint's; rank 0 only */
     algorithm_choice_t algorithms;
+    cpu_watch_t cpu_watch; /* of start-up, then of the steps after the warm-up */
+    cpu_use_t start_use;   /* of start-up */
     exec_t *exec;
     train_images_t *images; /* of a detector; NULL: a classifier */
     int64_t micro_batch;    /* of a detector: images per pass, at most */
@@ -71,7 +75,7 @@ typedef struct train_task {
 
 /* Gradients and what they change: sums over ranks, the optimizer's state, the learning rate. */
 typedef struct train_learning {
-    int64_t n_tail;       /* TAIL_COUNT, and the slots of train/run/stragglers.h */
+    int64_t n_tail;       /* TAIL_COUNT, and the floats of guests */
     comm_buffer_t buffer; /* n_flat_trained + n_tail floats */
     hd_buffer_t grads;    /* wraps `buffer` */
     /* What follows the gradients (TAIL_…), with a host side for each step that may be in flight. On the host all

@@ -4,6 +4,8 @@
 
 #include <string.h>
 
+#include "base/log.h"
+
 err_t recorded_step_open(const backend_t *backend, const char *choice, const char *why_not,
                          recorded_step_t *out)
 {
@@ -70,4 +72,27 @@ err_t recorded_step_record(recorded_step_t *recorded, int64_t n_samples, int slo
     if (err != ERR_OK) return err;
     recorded->recordings[i].graph[slot] = recording;
     return ERR_OK;
+}
+
+static err_t record_on_all(recorded_step_t *recorded, comm_t *comm, recorded_batch_t batch,
+                           recorded_work_t work)
+{
+    err_t err = recorded_step_record(recorded, batch.n_samples, batch.slot, work);
+    err = comm_agree(comm, err, "recording a step");
+    if (err != ERR_SYSTEM || recorded->required) return err;
+    if (comm->rank == 0)
+        log_warn("steps run without a CUDA graph, because recording one failed: %s", err_message());
+    recorded_step_give_up(recorded, "recording failed");
+    return ERR_OK;
+}
+
+err_t recorded_step_run(recorded_step_t *recorded, comm_t *comm, recorded_batch_t batch, recorded_work_t work,
+                        err_t (*launch)(void *context, void *recording))
+{
+    if (batch.warm && recorded_step_wants(recorded, batch.n_samples, batch.slot))
+        TRY(record_on_all(recorded, comm, batch, work));
+    void *recording = batch.warm ? recorded_step_find(recorded, batch.n_samples, batch.slot) : NULL;
+    if (recording) return launch(work.context, recording);
+    recorded_step_ran(recorded, batch.n_samples);
+    return work.run(work.context);
 }

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /* Recorded steps (CUDA graphs): whether they are available, and recordings by size of the global batch, so
- * that all ranks record and launch the same steps. Not collective.
+ * that all ranks record and launch the same steps. Not collective, but recorded_step_run.
  *
  * A slot is backend_graph_t's: steps that may be in flight at once are in different slots, and each slot has
  * its recording. */
 #ifndef TRAIN_RUN_RECORDED_STEP_H
 #define TRAIN_RUN_RECORDED_STEP_H
 
+#include "cluster/comm/comm.h"
 #include "compute/ops/backend.h"
 
 enum { RECORDED_STEP_MAX = 4 };
@@ -55,5 +56,18 @@ typedef struct recorded_work {
 
 /* Records the device work that `work` launches, without running it. Returns its errors unchanged. */
 err_t recorded_step_record(recorded_step_t *recorded, int64_t n_samples, int slot, recorded_work_t work);
+
+typedef struct recorded_batch {
+    int64_t n_samples;
+    int slot;
+    bool warm; /* recordings may be made and launched */
+} recorded_batch_t;
+
+/* Collective, the same on all ranks. Runs the work of a batch, or launches its recording, which is made first if one is
+ * wanted. --cuda-graph auto goes on without recordings where making one fails.
+ *
+ *   launch  of work.context */
+err_t recorded_step_run(recorded_step_t *recorded, comm_t *comm, recorded_batch_t batch, recorded_work_t work,
+                        err_t (*launch)(void *context, void *recording));
 
 #endif

@@ -114,7 +114,7 @@ static double mean(double sum, int64_t n)
 static void choose_interval(const trainer_t *t, train_replicas_t *r)
 {
     double check_sec = 0, step_sec = HUGE_VAL;
-    bool warm = t->telemetry.n_first_steps >= RATE_WARMUP_STEPS && r->n_checks > 0;
+    bool warm = t->steps.n_done >= RATE_WARMUP_STEPS && r->n_checks > 0;
     if (t->options->replica_steps > 0 || !warm) return;
     for (int i = 0; i < t->comm->size; i++) {
         check_sec = fmax(check_sec, r->notes[i].check_sec);
@@ -169,7 +169,7 @@ bool replicas_due(const trainer_t *t, int64_t done)
 err_t replicas_after_step(trainer_t *t, double step_sec)
 {
     train_replicas_t *r = &t->replicas;
-    bool waits = r->notes && r->every == 0 && t->telemetry.n_first_steps == RATE_WARMUP_STEPS;
+    bool waits = r->notes && r->every == 0 && t->steps.n_done == RATE_WARMUP_STEPS;
     r->n_steps++;
     r->step_sec += step_sec;
     /* The cost of one is known to the next. */

@@ -64,7 +64,7 @@ static err_t build(rerun_t *rerun, const rerun_options_t *o)
     ASSERT(t->options->reproducible > 0);
     TRY(trainer_restore(t));
     enter_epoch(t);
-    t->n_steps = o->n_steps; /* the schedule knows the run's own length */
+    t->steps.n = o->n_steps; /* the schedule knows the run's own length */
     t->saving.saved_threads = o->n_threads;
     TRY(trainer_set_threads(t));
     TRY(trainer_prepare(t));
@@ -110,11 +110,8 @@ int64_t rerun_position(const rerun_t *rerun)
 err_t rerun_step(rerun_t *rerun)
 {
     trainer_t *t = &rerun->t;
-    step_result_t result = {0};
-    step_cost_t cost = {0};
-    TRY(trainer_step(t, false, &result, &cost));
-    t->telemetry.n_first_steps++;
-    trainer_advance(t, &result);
+    step_result_t result;
+    TRY(trainer_step(t, &result));
     if (t->at.batch == sampler_batches(t->input.sampler)) trainer_next_epoch(t);
     return ERR_OK;
 }

@@ -136,7 +136,7 @@ static err_t write_record(trainer_t *t, const resume_record_t *r, const verdict_
 {
     json_t *j = metrics_begin(&t->output.records, RECORD_RESUME);
     if (!j) return ERR_OK;
-    json_int(j, "step", t->at.step);
+    json_int(j, "step", t->at.step - 1);
     json_string(j, "checkpoint", t->saving.resumed_from);
     json_string(j, "verdict", verdict->text);
     json_string(j, "reason", verdict->why);
@@ -154,12 +154,13 @@ static void say(const trainer_t *t, const resume_record_t *r, const verdict_t *v
     if (verdict->why)
         log_detail("resumed: the first loss was not compared: %s", verdict->why);
     else if (strcmp(verdict->text, "differs") != 0)
-        log_note("  verified: the loss of step %lld is %s%s", (long long)t->at.step, json_number(loss).text,
+        log_note("  verified: the loss of step %lld is %s%s", (long long)t->at.step - 1,
+                 json_number(loss).text,
                  strcmp(verdict->text, "equal") == 0 ? ", as recorded" : ", close to the record");
     else
         log_warn(
             "the first loss after resuming differs: %s at step %lld, but %s was recorded before (%s); %s",
-            json_number(loss).text, (long long)t->at.step, json_number(r->loss).text,
+            json_number(loss).text, (long long)t->at.step - 1, json_number(r->loss).text,
             bits ? "--reproducible promises the same bits" : "more than rounding explains",
             bits ? "dptrain replay finds the host that computed wrongly"
                  : "check the memory of the hosts, and that --data is unchanged");
@@ -168,7 +169,7 @@ static void say(const trainer_t *t, const resume_record_t *r, const verdict_t *v
 err_t resume_check_step(trainer_t *t, const step_result_t *result)
 {
     const resume_record_t *r = &t->saving.record;
-    if (t->comm->rank != 0 || !t->saving.resumed_from[0] || t->telemetry.n_first_steps > 0) return ERR_OK;
+    if (result->nth > 1) return ERR_OK;
     const double loss = result->sums[TASK_SUM_LOSS] / (double)result->n;
     const verdict_t verdict = judge(t, r, loss);
     progress_clear_line();

@@ -11,11 +11,10 @@
 #include "base/mem.h"
 #include "cluster/comm/watchdog.h"
 #include "compute/models/rcnn.h"
+#include "train/run/guard.h"
 #include "train/run/options.h"
-#include "train/run/replicas.h"
 #include "train/run/setup.h"
 #include "train/run/step.h"
-#include "train/run/stragglers.h"
 
 err_t trainer_plan_steps(trainer_t *t)
 {
@@ -67,17 +66,17 @@ err_t trainer_plan_steps(trainer_t *t)
     t->input.max_local =
         sampler_share(t->input.sampler, t->input.global_batch, t->comm->rank, t->comm->size, &first);
     int64_t per_epoch = sampler_batches(t->input.sampler);
-    t->n_steps = o->steps ? o->steps : o->epochs * per_epoch;
+    t->steps.n = o->steps ? o->steps : o->epochs * per_epoch;
     /* Of a run that has finished, the schedule is not used; any warm-up fits into its length. */
-    bool finished = t->saving.resumed_from[0] && t->at.step >= t->n_steps;
-    int64_t length = finished ? INT64_C(1) << 40 : t->n_steps;
+    bool finished = t->saving.resumed_from[0] && t->at.step >= t->steps.n;
+    int64_t length = finished ? INT64_C(1) << 40 : t->steps.n;
     const int ranks =
         t->saving.rate_ranks ? narrow_int(t->saving.rate_ranks) : t->comm->size; /* a trial has none */
     const schedule_run_t run = {per_epoch, length, t->input.global_batch, ranks};
     if (schedule_is_scaled(&o->schedule) && !o->schedule.lr_batch && !t->saving.resumed_from[0])
         o->schedule.lr_batch = o->batch_per_rank;
     train_options_set_rate(o, t->input.global_batch);
-    if (!t->saving.resumed_from[0]) train_options_set_warmup(o, t->n_steps);
+    if (!t->saving.resumed_from[0]) train_options_set_warmup(o, t->steps.n);
     return schedule_make(&o->schedule, &run, &t->learning.schedule, &t->learning.plateau);
 }
 
@@ -209,7 +208,7 @@ static err_t sum_over_ranks(void *trainer, double *values, int64_t n)
     trainer_t *t = trainer;
     const double start = clock_sec();
     err_t err = comm_allreduce(t->comm, values, n, DTYPE_F64, COMM_SUM, "batch norm statistics");
-    t->stragglers.shared_sec += clock_sec() - start;
+    t->steps.shared_sec += clock_sec() - start;
     return err;
 }
 
@@ -242,14 +241,13 @@ static err_t build_executor(trainer_t *t)
                                       .n_threads = trainer_loader_threads(t),
                                       .timeout_sec = t->options->runtime.timeout_sec};
     if (t->options->eval) TRY(evaluator_open(&evaluation, &t->evaluator));
-    TRY(exec_ready(t->model.exec));
-    return telemetry_open(&t->telemetry);
+    return exec_ready(t->model.exec);
 }
 
 /* A resumed run may be shorter than what is done. */
 static int64_t steps_left(const trainer_t *t)
 {
-    return t->n_steps > t->at.step ? t->n_steps - t->at.step : 0;
+    return t->steps.n > t->at.step ? t->steps.n - t->at.step : 0;
 }
 
 loader_options_t trainer_loader_options(trainer_t *t)
@@ -334,13 +332,6 @@ err_t trainer_begin(trainer_t *t)
     return comm_agree(t->comm, err, "starting the loader");
 }
 
-/* What compares the ranks, in a run but not in a trial. */
-static err_t open_guards(trainer_t *t)
-{
-    TRY(replicas_open(t));
-    return stragglers_open(t);
-}
-
 err_t trainer_setup(trainer_t *t)
 {
     comm_t *comm = t->comm;
@@ -352,13 +343,14 @@ err_t trainer_setup(trainer_t *t)
     TRY(trainer_restore(t));
     TRY(trainer_check_out(t));
     TRY(trainer_set_threads(t));
+    guests_choose(guest_registry, t, &t->guests);
     TRY(trainer_prepare(t));
     TRY(trainer_print_header(t));
     TRY(trainer_plan(t));
     TRY(trainer_open_out(t));
     TRY(begin_trace(t));
     TRY(trainer_begin(t));
-    TRY(comm_agree(comm, open_guards(t), "preparing to compare ranks"));
+    TRY(comm_agree(comm, guests_open(&t->guests, t), "preparing to compare ranks"));
     trainer_print_plan(t);
     return ERR_OK;
 }
@@ -367,7 +359,6 @@ void trainer_teardown(trainer_t *t)
 {
     /* After an error, a step may be using what is freed here. */
     if (t->steps.ahead) backend_sync(t->runtime.backend);
-    if (!t->is_trial) cpu_watch_close(&t->telemetry.cpu_watch);
     ckpt_async_close(&t->saving.writer);
     prefetcher_close(&t->input.prefetcher);
     recorded_step_close(&t->model.recorded);
@@ -391,9 +382,7 @@ void trainer_teardown(trainer_t *t)
     if (t->learning.shards) shards_close(t->learning.shards);
     mem_free(&t->learning.shards);
     hd_buffer_free(&t->model.states);
-    replicas_close(t);
-    stragglers_close(t);
-    telemetry_close(&t->telemetry);
+    guests_close(&t->guests);
     mem_free(&t->saving.options);
     metrics_close(&t->output.records); /* does nothing unless an error ended the run */
     tensorboard_close(&t->output.tensorboard);

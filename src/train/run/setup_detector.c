@@ -256,6 +256,5 @@ err_t detector_plan(trainer_t *t)
     if (err == ERR_OK) err = open_images(t);
     if (err != ERR_OK && t->model.micro_batch > 1)
         return err_context(err, "--micro-batch %lld", (long long)t->model.micro_batch);
-    TRY(err);
-    return telemetry_open(&t->telemetry);
+    return err;
 }

@@ -8,14 +8,12 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "base/progress.h"
 #include "cluster/comm/watchdog.h"
 #include "cluster/session/disk_wait.h"
 #include "data/load/images.h"
 #include "store/checkpoint/store.h"
 #include "train/run/checkpoint_content.h"
-#include "train/run/checkpoint_interval.h"
-#include "train/run/replicas.h"
+#include "train/run/trainer.h"
 #include "train/weights/model_file.h"
 
 const char *const checkpoint_sum_names[TASK_N_SUMS] = {[TASK_SUM_OBJECTNESS] = "epoch_loss_objectness",
@@ -49,30 +47,16 @@ err_t trainer_average_states(trainer_t *t)
     return hd_buffer_push_all(&t->model.states);
 }
 
-/* Of the checkpoint that was written. */
-static void note_cost(trainer_t *t)
-{
-    char text[CHECKPOINT_INTERVAL_TEXT_MAX];
-    checkpoint_costs_t *costs = &t->saving.costs;
-    if (!t->options->checkpoint_auto) return;
-    checkpoint_interval_add(costs, t->saving.cost_sec, t->options->mtbf_sec);
-    if (costs->n > 1) return;
-    checkpoint_interval_text(t, text);
-    progress_clear_line();
-    log_note("  saves   %s", text);
-}
-
 err_t trainer_poll_checkpoint(trainer_t *t)
 {
     ckpt_result_t result;
     if (!t->saving.writer || !ckpt_async_take(t->saving.writer, &result)) return ERR_OK;
-    note_cost(t);
     json_t *j = metrics_begin(&t->output.records, RECORD_CHECKPOINT);
     json_int(j, "step", result.step);
     json_int(j, "n_bytes", result.n_bytes);
     json_real(j, "stall_sec", t->saving.stall_sec);
     json_real(j, "cost_sec", t->saving.cost_sec);
-    if (t->options->checkpoint_auto) json_real(j, "interval_sec", t->saving.costs.interval_sec);
+    guests_saved(&t->guests, t->saving.cost_sec, j);
     json_real(j, "copy_sec", result.copy_sec);
     json_real(j, "write_sec", result.write_sec);
     json_real(j, "verify_sec", result.verify_sec);
@@ -170,7 +154,7 @@ static err_t submit_checkpoint(trainer_t *t)
 {
     trainer_content_t content;
     TRY(trainer_make_content(t, t->model.states.host, &content));
-    replicas_saving(t);
+    guests_saving(&t->guests);
     err_t err = ckpt_async_submit(t->saving.writer, t->output.folder, t->at.step, trainer_keep(t),
                                   &content.model.content, content.model.n_steady);
     trainer_release_content(&content);
@@ -178,7 +162,7 @@ static err_t submit_checkpoint(trainer_t *t)
 }
 
 /* On a GPU, a step changes only the device side; the writer copies from the host side. */
-void trainer_release_weights(trainer_t *t)
+static void release_weights(trainer_t *t)
 {
     if (!t->saving.writer || t->runtime.backend->memory) return;
     double start = clock_sec();
@@ -186,6 +170,12 @@ void trainer_release_weights(trainer_t *t)
     const double sec = clock_sec() - start;
     t->saving.stall_sec += sec;
     t->saving.cost_sec += sec;
+}
+
+err_t trainer_begin_change(trainer_t *t, change_t change)
+{
+    release_weights(t);
+    return guests_begin_change(&t->guests, change);
 }
 
 /* Rank 0. */
@@ -209,15 +199,13 @@ static err_t save_on_rank_0(trainer_t *t, bool wait)
 err_t trainer_checkpoint(trainer_t *t, bool wait)
 {
     ASSERT(!t->steps.ahead);
-    TRY(train_compare_files(t->comm, &t->input, t->output.folder,
-                            wait || t->at.batch == 0 || t->at.step == t->n_steps));
+    TRY(guests_before_save(&t->guests, wait || t->at.batch == 0 || t->at.step == t->steps.n));
     watchdog_phase("writing the checkpoint of step %lld", (long long)t->at.step);
     double start = clock_sec();
     t->saving.begun_sec = start;
-    t->saving.costs.begun = true;
     t->saving.last_step = t->at.step;
     TRY(trainer_average_states(t));
-    TRY(replicas_check(t, true));
+    TRY(guests_verify(&t->guests, true));
     err_t err = t->comm->rank == 0 ? save_on_rank_0(t, wait || !t->options->checkpoint_async) : ERR_OK;
     t->saving.last_sec = clock_sec();
     err = comm_agree(t->comm, err, "writing a checkpoint");

@@ -1,22 +1,20 @@
 /* SPDX-License-Identifier: MIT */
-/* One training step: data, allreduce, update, on the host or as a CUDA graph, and what is in flight on a GPU
- * meanwhile. Forward and backward are left to step_passes.c, times to step_cost.c. */
+/* One training step, in this order: the batch (begin_step), forward and backward passes (step_passes.c), the sum of the
+ * gradients over the ranks, what was summed with them (read_result), the update, the times. A GPU that needs no host in
+ * between runs all of it as one recording, and the step after it begins before its result is read. */
 #include "train/run/step.h"
 
 #include <math.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #include "base/clock.h"
-#include "base/log.h"
+#include "base/mem.h"
 #include "cluster/comm/watchdog.h"
 #include "cluster/session/signals.h"
-#include "train/run/checkpoint_interval.h"
-#include "train/run/interruption.h"
-#include "train/run/stragglers.h"
 
-const char *trainer_why_host(const trainer_t *t)
+static const char *why_host(const train_options_t *o)
 {
-    const train_options_t *o = t->options;
     if (o->detects) return "a detector's boxes are chosen on the host";
     if (o->accumulate > 1) return "with --accumulate a step has several parts";
     if (o->reproducible) return "--reproducible sums gradients on the host";
@@ -25,53 +23,24 @@ const char *trainer_why_host(const trainer_t *t)
     return NULL;
 }
 
-/* Puts this rank's requests into the tail of the allreduce: a checkpoint due by rank 0's clock, a failed
- * write, a signal at any rank, corrupt samples. Returns the write's error; all agree on it after the
- * allreduce. */
-static err_t note_requests(trainer_t *t, float *tail)
+step_plan_t step_plan_make(const trainer_t *t)
 {
-    err_t err = t->comm->rank == 0 ? trainer_poll_checkpoint(t) : ERR_OK;
-    tail[TAIL_CHECKPOINT] = t->comm->rank == 0 && checkpoint_interval_due(t) ? 1 : 0;
-    tail[TAIL_STOP] = stop_requested() ? 1 : 0;
-    tail[TAIL_FAILED] = err != ERR_OK ? 1 : 0;
-    tail[TAIL_BAD] = bad_unshared(&t->input.bad) > 0 ? 1 : 0;
-    return err;
-}
-
-/* Sums gradients and tail over all ranks, on the device or through host memory. */
-static err_t sum_gradients(trainer_t *t)
-{
-    static const char what[] = "gradient allreduce";
-    int64_t count = t->model.graph->n_flat_trained + t->learning.n_tail;
-    if (t->learning.shards) {
-        TRY(shards_sum(t->learning.shards, t->learning.grads.host));
-        return hd_buffer_push_all(&t->learning.grads);
-    }
-    if (t->learning.buffer.device) return bucket_finish(&t->learning.bucket, count);
-    if (t->comm->size == 1) return ERR_OK;
-    TRY(hd_buffer_pull_all(&t->learning.grads));
-    TRY(comm_buffer_allreduce(t->comm, &t->learning.buffer, count, what));
-    return hd_buffer_push_all(&t->learning.grads);
-}
-
-/* Whether a step runs from its gradients to its update without the host. */
-static bool runs_through(const trainer_t *t)
-{
-    bool on_host = t->comm->size > 1 && !t->learning.buffer.device;
-    return step_on_device(t) && !on_host && !t->learning.shards;
-}
-
-/* Waits for the summed tail on the host, which a step that runs through has copied. With a device allreduce this
- * waits for other ranks, so the watchdog is armed. */
-static err_t read_tail(const train_step_t *step)
-{
-    const trainer_t *t = step->t;
-    if (!step_on_device(t)) return ERR_OK;
-    if (t->learning.buffer.device) watchdog_enter("gradient allreduce");
-    err_t err = runs_through(t) ? t->runtime.backend->wait(step_end_mark(step->number))
-                                : hd_buffer_pull_all(&t->learning.tails[step_slot(step->number)]);
-    if (t->learning.buffer.device) watchdog_leave();
-    return err;
+    const train_options_t *o = t->options;
+    const bool device = t->runtime.backend->memory != NULL, sums_there = t->learning.buffer.device != NULL;
+    step_plan_t plan = {.why_host = why_host(o),
+                        .n_shards = sampler_shards(t->input.sampler, t->comm->size) / t->comm->size,
+                        .n_parts = (int)o->accumulate};
+    plan.sum = o->reproducible      ? SUM_SHARDS
+               : sums_there         ? SUM_ON_DEVICE
+               : t->comm->size == 1 ? SUM_NOTHING
+                                    : SUM_IN_HOST_MEMORY;
+    plan.way = !device                                                    ? STEP_ON_HOST
+               : plan.sum == SUM_SHARDS || plan.sum == SUM_IN_HOST_MEMORY ? STEP_BY_PHASES
+                                                                          : STEP_THROUGH;
+    plan.in_parts = plan.n_parts > 1 || plan.sum == SUM_SHARDS;
+    plan.overlaps = sums_there && !plan.in_parts;
+    plan.ahead = plan.way == STEP_THROUGH && !plan.why_host && !t->runtime.slowdown.phase;
+    return plan;
 }
 
 static double rate_of(const trainer_t *t, int64_t number)
@@ -84,7 +53,7 @@ double trainer_rate(const trainer_t *t)
     return rate_of(t, t->at.step);
 }
 
-static optim_step_t optimizer_step(const train_step_t *step)
+static optim_step_t update_of(const train_step_t *step)
 {
     const trainer_t *t = step->t;
     return (optim_step_t){.weights = t->model.params.device,
@@ -95,20 +64,24 @@ static optim_step_t optimizer_step(const train_step_t *step)
                               step_on_device(t) ? step_device_tail(t) + TAIL_SUMS + TASK_SUM_LOSS : NULL};
 }
 
-/* All ranks have the same summed gradients: a failure here happens on every rank. */
-static err_t agree_on_update(const train_step_t *step, err_t err)
+static err_t sum_gradients(trainer_t *t)
 {
-    if (err == ERR_OK) return ERR_OK;
-    return comm_agree(step->t->comm, err_context(err, "step %lld", (long long)step->number),
-                      "updating weights");
-}
-
-static err_t update_weights(const train_step_t *step)
-{
-    trainer_t *t = step->t;
-    optim_step_t update = optimizer_step(step);
-    trainer_release_weights(t);
-    return agree_on_update(step, optim_step(t->learning.optim, &update));
+    train_learning_t *learning = &t->learning;
+    const int64_t count = t->model.graph->n_flat_trained + learning->n_tail;
+    switch (t->steps.plan.sum) {
+    case SUM_NOTHING:
+        return ERR_OK;
+    case SUM_ON_DEVICE:
+        return bucket_finish(&learning->bucket, count);
+    case SUM_SHARDS:
+        TRY(shards_sum(learning->shards, learning->grads.host));
+        break;
+    case SUM_IN_HOST_MEMORY:
+        TRY(hd_buffer_pull_all(&learning->grads));
+        TRY(comm_buffer_allreduce(t->comm, &learning->buffer, count, "gradient allreduce"));
+        break;
+    }
+    return hd_buffer_push_all(&learning->grads);
 }
 
 static err_t compute_and_sum(train_step_t *step)
@@ -121,29 +94,30 @@ static err_t compute_and_sum(train_step_t *step)
     return step_note(t, step->number, MARK_COMM, &step->begun_update);
 }
 
-/* A whole step, for recorded_step_record. */
+/* The work of a step on a GPU, as recorded_work_t has it: all of it, or its passes alone. */
 static err_t run_through(void *context)
 {
     train_step_t *step = context;
     const train_learning_t *learning = &step->t->learning;
     TRY(compute_and_sum(step));
-    optim_step_t update = optimizer_step(step);
+    optim_step_t update = update_of(step);
     TRY(optim_step(learning->optim, &update));
     TRY(step_note(step->t, step->number, MARK_UPDATE, &step->end));
     return hd_buffer_pull_begin(&learning->tails[step_slot(step->number)], 0,
                                 (size_t)learning->n_tail * sizeof(float));
 }
 
-static err_t compute_only(void *context)
+static err_t run_passes(void *context)
 {
     train_step_t *step = context;
     return step_compute(step);
 }
 
-static err_t launch_recording(const train_step_t *step, void *recording)
+static err_t launch(void *context, void *recording)
 {
+    const train_step_t *step = context;
     const trainer_t *t = step->t;
-    optim_step_t update = optimizer_step(step);
+    optim_step_t update = update_of(step);
     backend_step_t values = {.step = step->batch.step,
                              .first_sample = step->batch.first_sample,
                              .loss_scale = step->batch.loss_scale};
@@ -152,21 +126,7 @@ static err_t launch_recording(const train_step_t *step, void *recording)
     return t->runtime.backend->graph->launch(recording, step_slot(step->number), &values);
 }
 
-/* Collective. Records `work`, on all ranks or on none. --cuda-graph auto goes on without a recording. */
-static err_t record(const train_step_t *step, recorded_work_t work)
-{
-    trainer_t *t = step->t;
-    recorded_step_t *recorded = &t->model.recorded;
-    err_t err = recorded_step_record(recorded, step->n_global, step_slot(step->number), work);
-    err = comm_agree(t->comm, err, "recording a step");
-    if (err != ERR_SYSTEM || recorded->required) return err;
-    if (t->comm->rank == 0)
-        log_warn("steps run without a CUDA graph, because recording one failed: %s", err_message());
-    recorded_step_give_up(recorded, "recording failed");
-    bucket_reset(&t->learning.bucket);
-    return ERR_OK;
-}
-
+/* NCCL requires that all ranks record and launch alike, so this depends only on what they have in common. */
 static bool someone_is_idle(const trainer_t *t, int64_t n_global)
 {
     int64_t first;
@@ -175,37 +135,33 @@ static bool someone_is_idle(const trainer_t *t, int64_t n_global)
     return false;
 }
 
-/* Launches the recording of `run`, recording it first if needed. Runs it directly during the warm-up. NCCL
- * requires that all ranks do the same, so this depends only on what they have in common. */
 static err_t run_or_launch(train_step_t *step, err_t (*run)(void *context))
 {
     trainer_t *t = step->t;
-    recorded_step_t *recorded = &t->model.recorded;
-    const int slot = step_slot(step->number);
+    const recorded_batch_t batch = {step->n_global, step_slot(step->number),
+                                    t->steps.n_done >= RATE_WARMUP_STEPS};
     if (someone_is_idle(t, step->n_global)) return run(step);
-    bool warm = t->telemetry.n_first_steps >= RATE_WARMUP_STEPS;
-    if (warm && recorded_step_wants(recorded, step->n_global, slot))
-        TRY(record(step, (recorded_work_t){run, step}));
-    void *recording = warm ? recorded_step_find(recorded, step->n_global, slot) : NULL;
-    if (recording) return launch_recording(step, recording);
-    recorded_step_ran(recorded, step->n_global);
-    return run(step);
+    return recorded_step_run(&t->model.recorded, t->comm, batch, (recorded_work_t){run, step}, launch);
 }
 
-/* Runs a step up to the summed gradients, or where runs_through up to the new weights. */
+/* Up to the summed gradients; STEP_THROUGH up to the new weights. */
 static err_t begin_work(train_step_t *step)
 {
     trainer_t *t = step->t;
-    if (runs_through(t)) {
-        TRY(run_or_launch(step, run_through));
-        TRY(t->runtime.backend->mark(step_end_mark(step->number)));
-    } else if (step_on_device(t)) {
-        TRY(run_or_launch(step, compute_only));
+    switch (t->steps.plan.way) {
+    case STEP_ON_HOST:
+        TRY(compute_and_sum(step));
+        break;
+    case STEP_BY_PHASES:
+        TRY(run_or_launch(step, run_passes));
         step->begun_comm = clock_sec();
         TRY(sum_gradients(t));
         TRY(step_note(t, step->number, MARK_COMM, &step->begun_update));
-    } else {
-        TRY(compute_and_sum(step));
+        break;
+    case STEP_THROUGH:
+        TRY(run_or_launch(step, run_through));
+        TRY(t->runtime.backend->mark(step_end_mark(step->number)));
+        break;
     }
     double start = clock_sec();
     TRY(prefetcher_ahead(&t->input.prefetcher));
@@ -218,6 +174,20 @@ static train_step_t *step_of(trainer_t *t, int64_t number)
     return &t->steps.slots[step_slot(number)];
 }
 
+/* What this rank adds to the sums beside gradients and losses. A checkpoint that could not be written ends the run on all
+ * ranks: they agree on the error after the allreduce. */
+static void put_tail(train_step_t *step)
+{
+    trainer_t *t = step->t;
+    float *tail = step_tail(t, step->number);
+    step->failure = t->comm->rank == 0 ? trainer_poll_checkpoint(t) : ERR_OK;
+    const unsigned wishes = guests_wishes(&t->guests);
+    tail[TAIL_SAVE] = wishes & WISH_SAVE ? 1 : 0;
+    tail[TAIL_STOP] = wishes & WISH_STOP ? 1 : 0;
+    tail[TAIL_FAILED] = step->failure != ERR_OK ? 1 : 0;
+    guests_put(&t->guests, tail + TAIL_COUNT);
+}
+
 /* Step t->at.step, or the one after it while that one is in flight. */
 static err_t begin_step(trainer_t *t, int64_t number)
 {
@@ -228,7 +198,7 @@ static err_t begin_step(trainer_t *t, int64_t number)
     if (follows) step->fed_sec = step_of(t, t->at.step)->feed_sec;
     watchdog_phase("reading the data of step %lld", (long long)number);
     TRY(prefetcher_next(&t->input.prefetcher, data));
-    t->telemetry.slowed_sec = 0;
+    t->steps.slowed_sec = t->steps.shared_sec = 0;
     step_slowdown(t, "data", t->input.max_local);
     step->have_data = clock_sec();
     step->cost.data = step->have_data - step->start;
@@ -241,34 +211,22 @@ static err_t begin_step(trainer_t *t, int64_t number)
     step->batch.step = (uint64_t)number;
     step->batch.first_sample = (uint64_t)data->first;
     step->batch.loss_scale = 1.0f / (float)data->n_global;
-    step->failure = note_requests(t, step_tail(t, number));
-    stragglers_put(t, step_tail(t, number) + TAIL_COUNT);
+    put_tail(step);
     return begin_work(step);
 }
 
-static err_t finish_work(train_step_t *step)
+/* Waits for the summed tail on the host, which STEP_THROUGH has copied. With a device allreduce this waits for other
+ * ranks, so the watchdog is armed. */
+static err_t read_tail(const train_step_t *step)
 {
-    trainer_t *t = step->t;
-    if (!runs_through(t)) {
-        interruption_close(t);
-        TRY(update_weights(step));
-        step_slowdown(t, "optimizer", t->input.max_local);
-        TRY(step_note(t, step->number, MARK_UPDATE, &step->end));
-        TRY(backend_sync(t->runtime.backend));
-    }
-    return agree_on_update(step, optim_finish(t->learning.optim, step->number));
-}
-
-static step_result_t step_result(const train_step_t *step)
-{
-    const float *tail = step_tail(step->t, step->number);
-    step_result_t result = {.n = step->n_global,
-                            .checkpoint_due = tail[TAIL_CHECKPOINT] > 0,
-                            .stop = tail[TAIL_STOP] > 0,
-                            .failed = tail[TAIL_FAILED] > 0,
-                            .bad_found = tail[TAIL_BAD] > 0};
-    for (int i = 0; i < TASK_N_SUMS; i++) result.sums[i] = tail[TAIL_SUMS + i];
-    return result;
+    const trainer_t *t = step->t;
+    const step_plan_t *plan = &t->steps.plan;
+    if (plan->way == STEP_ON_HOST) return ERR_OK;
+    if (t->learning.buffer.device) watchdog_enter("gradient allreduce");
+    err_t err = plan->way == STEP_THROUGH ? t->runtime.backend->wait(step_end_mark(step->number))
+                                          : hd_buffer_pull_all(&t->learning.tails[step_slot(step->number)]);
+    if (t->learning.buffer.device) watchdog_leave();
+    return err;
 }
 
 /* The step's successor, if it is in flight, has changed no weights (optim_args_t.halted), but has its own batch
@@ -284,52 +242,120 @@ static err_t report_nonfinite(train_step_t *step)
     return step_report_nonfinite(step);
 }
 
-static err_t finish_step(train_step_t *step, step_result_t *result)
+static err_t read_result(train_step_t *step, step_result_t *out)
 {
+    trainer_t *t = step->t;
     TRY(read_tail(step));
-    *result = step_result(step);
-    if (!isfinite(result->sums[TASK_SUM_LOSS])) return report_nonfinite(step);
-    if (result->failed) return comm_agree(step->t->comm, step->failure, "writing a checkpoint");
-    TRY(stragglers_take(step->t, step_tail(step->t, step->number) + TAIL_COUNT));
-    TRY(finish_work(step));
-    TRY(step_read_costs(step));
-    stragglers_note(step->t, step);
+    const float *tail = step_tail(t, step->number);
+    *out = (step_result_t){.number = step->number,
+                           .epoch = t->at.epoch,
+                           .rate = trainer_rate(t),
+                           .n = step->n_global,
+                           .whole = step->n_global == t->input.global_batch,
+                           .save = tail[TAIL_SAVE] > 0,
+                           .stop = tail[TAIL_STOP] > 0};
+    for (int i = 0; i < TASK_N_SUMS; i++) out->sums[i] = tail[TAIL_SUMS + i];
+    if (!isfinite(out->sums[TASK_SUM_LOSS])) return report_nonfinite(step);
+    if (tail[TAIL_FAILED] > 0) return comm_agree(t->comm, step->failure, "writing a checkpoint");
+    return guests_take(&t->guests, tail + TAIL_COUNT);
+}
+
+/* All ranks have the same summed gradients: a failure here happens on every rank. */
+static err_t agree_on_update(const train_step_t *step, err_t err)
+{
+    if (err == ERR_OK) return ERR_OK;
+    return comm_agree(step->t->comm, err_context(err, "step %lld", (long long)step->number),
+                      "updating weights");
+}
+
+static err_t update_weights(train_step_t *step)
+{
+    trainer_t *t = step->t;
+    if (t->steps.plan.way != STEP_THROUGH) {
+        optim_step_t update = update_of(step);
+        TRY(trainer_begin_change(t, CHANGE_STEP));
+        TRY(agree_on_update(step, optim_step(t->learning.optim, &update)));
+        step_slowdown(t, "optimizer", t->input.max_local);
+        TRY(step_note(t, step->number, MARK_UPDATE, &step->end));
+        TRY(backend_sync(t->runtime.backend));
+    }
+    return agree_on_update(step, optim_finish(t->learning.optim, step->number));
+}
+
+static void read_host_costs(train_step_t *step)
+{
+    const trainer_t *t = step->t;
+    step_cost_t *cost = &step->cost;
+    int64_t n_bytes = (t->model.graph->n_flat_trained + t->learning.n_tail) * (int64_t)sizeof(float);
+    cost->comm = step->begun_update - step->begun_comm;
+    cost->optimizer = step->end - step->begun_update;
+    cost->total = step->end - step->start;
+    step_trace(step->number, "allreduce", step->begun_comm, step->begun_update, n_bytes);
+    step_trace(step->number, "optimizer", step->begun_update, step->end, 0);
+}
+
+/* A step that follows another in flight takes from the end of that one to its own. */
+static err_t read_device_costs(train_step_t *step)
+{
+    const trainer_t *t = step->t;
+    step_cost_t *cost = &step->cost;
+    step->end = clock_sec();
+    if (!t->steps.plan.in_parts) {
+        TRY(step_read_marks(t, MARK_BEGIN, MARK_FORWARD, MARK_UPDATE, step->end, "forward", &cost->forward));
+        TRY(step_read_marks(t, MARK_FORWARD, MARK_BACKWARD, MARK_UPDATE, step->end, "backward",
+                            &cost->backward));
+    }
+    TRY(step_read_marks(t, MARK_BACKWARD, MARK_COMM, MARK_UPDATE, step->end, "allreduce", &cost->comm));
+    TRY(step_read_marks(t, MARK_COMM, MARK_UPDATE, MARK_UPDATE, step->end, "optimizer", &cost->optimizer));
+    double busy_sec = cost->forward + cost->backward + cost->comm + cost->optimizer;
+    cost->total = step->end - step->start;
+    if (!step->follows) {
+        cost->data += input_stats_hidden_wait(step->feed_sec, step->end - step->have_data, busy_sec);
+        return ERR_OK;
+    }
+    TRY(t->runtime.backend->seconds(step_end_mark(step->number - 1), step_end_mark(step->number),
+                                    &cost->total));
+    cost->data = input_stats_hidden_wait(cost->data + step->fed_sec, cost->total, busy_sec);
+    return ERR_OK;
+}
+
+static err_t read_costs(train_step_t *step)
+{
+    trainer_t *t = step->t;
+    step_cost_t *cost = &step->cost;
+    if (step_on_device(t))
+        TRY(read_device_costs(step));
+    else
+        read_host_costs(step);
+    cost->boxes = step->images.boxes;
+    cost->masks = step->images.masks;
+    cost->shared = t->steps.shared_sec;
+    cost->end = step->end;
+    t->steps.unslowed_sec = cost->total - t->steps.slowed_sec;
+    step_trace(step->number, "step", step->start, step->end, 0);
     return ERR_OK;
 }
 
 /* The same on all ranks, except after a signal that ends the job. */
-static bool can_go_on(const trainer_t *t)
+static bool may_go_ahead(const trainer_t *t)
 {
-    return runs_through(t) && !trainer_why_host(t) && !t->runtime.slowdown.phase &&
-           t->telemetry.n_first_steps >= RATE_WARMUP_STEPS && !t->steps.checkpoint_due && !t->steps.stop &&
-           !interrupt_arrived();
+    const train_steps_t *steps = &t->steps;
+    const int64_t done = t->at.step + 1;
+    return steps->plan.ahead && steps->n_done >= RATE_WARMUP_STEPS && !steps->save && !steps->stop &&
+           !trainer_epoch_follows(t, done) && !guests_pause(&t->guests, done);
 }
 
-/* Keeps requests until no step is in flight. */
-static void hold_requests(train_steps_t *steps, step_result_t *result)
+/* Keeps wishes until no step is in flight. */
+static void hold_wishes(train_steps_t *steps, step_result_t *result)
 {
-    steps->checkpoint_due |= result->checkpoint_due;
+    steps->save |= result->save;
     steps->stop |= result->stop;
-    result->checkpoint_due = steps->checkpoint_due && !steps->ahead;
+    result->save = steps->save && !steps->ahead;
     result->stop = steps->stop && !steps->ahead;
-    if (!steps->ahead) steps->checkpoint_due = steps->stop = false;
+    if (!steps->ahead) steps->save = steps->stop = false;
 }
 
-err_t trainer_step(trainer_t *t, bool may_go_on, step_result_t *result, step_cost_t *cost)
-{
-    const step_usage_t before = step_usage();
-    train_step_t *step = step_of(t, t->at.step);
-    if (!t->steps.ahead) TRY(begin_step(t, t->at.step));
-    t->steps.ahead = may_go_on && can_go_on(t);
-    if (t->steps.ahead) TRY(begin_step(t, t->at.step + 1));
-    TRY(finish_step(step, result));
-    hold_requests(&t->steps, result);
-    *cost = step->cost;
-    step_usage_since(&before, cost);
-    return ERR_OK;
-}
-
-void trainer_advance(trainer_t *t, const step_result_t *result)
+static void advance(trainer_t *t, const step_result_t *result)
 {
     double n = (double)result->n;
     t->at.step++;
@@ -338,6 +364,43 @@ void trainer_advance(trainer_t *t, const step_result_t *result)
     t->at.sums[TASK_SUM_LOSS] += result->sums[TASK_SUM_LOSS] / n * n;
     for (int i = TASK_SUM_LOSS + 1; i < TASK_N_SUMS; i++) t->at.sums[i] += result->sums[i];
     t->at.n_samples += result->n;
+    t->input.n_trained += result->n;
+    t->input.stats.wait_sec += result->cost.data;
+    t->input.stats.step_sec += result->cost.total;
+    t->steps.total_sec += result->cost.total;
+}
+
+/* What the process has used so far; since `cost` had it. */
+static void count_usage(step_cost_t *cost)
+{
+    struct rusage now;
+    getrusage(RUSAGE_SELF, &now);
+    cost->n_allocations = mem_count() - cost->n_allocations;
+    cost->n_page_faults = now.ru_minflt - cost->n_page_faults;
+    cost->cpu = (double)(now.ru_utime.tv_sec + now.ru_stime.tv_sec) +
+                1e-6 * (double)(now.ru_utime.tv_usec + now.ru_stime.tv_usec) - cost->cpu;
+}
+
+err_t trainer_step(trainer_t *t, step_result_t *result)
+{
+    step_cost_t used = {0};
+    train_step_t *step = step_of(t, t->at.step);
+    count_usage(&used);
+    if (!t->steps.ahead) TRY(begin_step(t, t->at.step));
+    t->steps.ahead = may_go_ahead(t);
+    if (t->steps.ahead) TRY(begin_step(t, t->at.step + 1));
+    TRY(read_result(step, result));
+    TRY(update_weights(step));
+    TRY(read_costs(step));
+    count_usage(&used);
+    result->cost = step->cost;
+    result->cost.n_allocations = used.n_allocations;
+    result->cost.n_page_faults = used.n_page_faults;
+    result->cost.cpu = used.cpu;
+    result->nth = ++t->steps.n_done;
+    hold_wishes(&t->steps, result);
+    advance(t, result);
+    return ERR_OK;
 }
 
 void trainer_next_epoch(trainer_t *t)

@@ -5,30 +5,18 @@
 
 #include "train/run/trainer.h"
 
-typedef struct step_result {
-    double sums[TASK_N_SUMS]; /* over the n samples of the global batch */
-    int64_t n;
-    bool checkpoint_due, stop, failed;
-    bool bad_found; /* a rank found corrupt samples */
-} step_result_t;
+/* How steps go, with the options and buffers of a run that is prepared. Not collective. */
+step_plan_t step_plan_make(const trainer_t *t);
 
 /* Learning rate of the next step. */
 double trainer_rate(const trainer_t *t);
 
-/* Collective. Runs step t->at.step without advancing t->at, and returns its result. ERR_GATE naming step and
- * layer when the loss is not finite.
- *
- *   may_go_on  the step after it needs nothing of the caller. On a GPU it may then have begun (t->steps.ahead),
- *              and requests for a checkpoint or the end are in its result instead */
-err_t trainer_step(trainer_t *t, bool may_go_on, step_result_t *result, step_cost_t *cost);
+/* Collective. Runs step t->at.step, and moves t->at past it. ERR_GATE naming step and layer when the loss is not finite.
+ * On a GPU the step after it may have begun (t->steps.ahead), unless something is due that needs its weights. */
+err_t trainer_step(trainer_t *t, step_result_t *result);
 
-/* Not collective. Moves t->at past the step that just ended, and at the end of an epoch to the next. */
-void trainer_advance(trainer_t *t, const step_result_t *result);
+/* Not collective. At the end of an epoch, after what follows it: moves t->at to the next. */
 void trainer_next_epoch(trainer_t *t);
-
-/* Why the host must intervene within a step, which then can neither be recorded nor run ahead of the host; NULL
- * if it need not. */
-const char *trainer_why_host(const trainer_t *t);
 
 /* Collective, of a detector's last step, with n images over all ranks: writes the array "images" of its record. The
  * images of a rank follow one another in the order of its passes. Does nothing for classifiers.
@@ -36,7 +24,7 @@ const char *trainer_why_host(const trainer_t *t);
  *   j  NULL on ranks that do not write */
 err_t trainer_record_images(trainer_t *t, int64_t n, json_t *j);
 
-/* The rest is shared by step.c, step_cost.c and step_passes.c only. */
+/* The rest is shared by step.c and step_passes.c only. */
 
 static inline int step_slot(int64_t number)
 {
@@ -56,7 +44,7 @@ static inline float *step_device_tail(const trainer_t *t)
 
 static inline bool step_on_device(const trainer_t *t)
 {
-    return t->runtime.backend->memory != NULL;
+    return t->steps.plan.way != STEP_ON_HOST;
 }
 
 static inline size_t step_tail_offset(const trainer_t *t)
@@ -90,22 +78,8 @@ static inline int step_end_mark(int64_t number)
 err_t step_read_marks(const trainer_t *t, int from, int to, int last, double end, const char *name,
                       double *sec);
 
-/* Fills step->cost, except for what step_usage counts, and adds the step to the trace. */
-err_t step_read_costs(train_step_t *step);
-
-/* What this process has used so far, and the part of a cost since then. */
-typedef struct step_usage {
-    int64_t n_allocations, n_page_faults;
-    double cpu_sec;
-} step_usage_t;
-step_usage_t step_usage(void);
-void step_usage_since(const step_usage_t *before, step_cost_t *out);
-
 /* Injected slowdown of a phase that processed n of this rank's samples. */
 void step_slowdown(trainer_t *t, const char *phase, int64_t n);
-
-/* Whether forward and backward run several times per step. */
-bool step_has_parts(const trainer_t *t);
 
 /* Computes the gradients of this rank's part of the step's global batch: into the gradient buffer and its tail, or
  * with --reproducible per shard into t->learning.shards. */

@@ -34,7 +34,7 @@ err_t step_compute_images(train_step_t *step, const exec_batch_t *shard)
     step_slowdown(t, "backward", part.n);
     TRY(step_note(t, step->number, MARK_FORWARD, &end));
     TRY(step_note(t, step->number, MARK_BACKWARD, &end));
-    if (step_on_device(t) && !step_has_parts(t)) return ERR_OK;
+    if (step_on_device(t) && !t->steps.plan.in_parts) return ERR_OK;
     backward = backward_sec(t->model.exec) - backward;
     step->cost.backward += backward;
     step->cost.forward += end - start - backward;

@@ -2,12 +2,11 @@
 /* Forward and backward of this rank's part of a step, shard by shard, with time marks. Summing the gradients
  * and updating the weights are left to step.c. */
 #include <stdio.h>
+#include <string.h>
 
 #include "base/clock.h"
 #include "data/load/images.h"
-#include "train/run/replicas.h"
 #include "train/run/step.h"
-#include "train/run/stragglers.h"
 
 void step_trace(int64_t step, const char *name, double start, double end, int64_t n_bytes)
 {
@@ -43,13 +42,8 @@ err_t step_read_marks(const trainer_t *t, int from, int to, int last, double end
 
 void step_slowdown(trainer_t *t, const char *phase, int64_t n)
 {
-    double whole_sec = t->telemetry.unslowed_sec * (double)n / (double)t->input.max_local;
-    t->telemetry.slowed_sec += slowdown_now(&t->runtime.slowdown, phase, whole_sec);
-}
-
-bool step_has_parts(const trainer_t *t)
-{
-    return t->options->accumulate > 1 || t->learning.shards;
+    double whole_sec = t->steps.unslowed_sec * (double)n / (double)t->input.max_local;
+    t->steps.slowed_sec += slowdown_now(&t->runtime.slowdown, phase, whole_sec);
 }
 
 /* Computes one part of a shard; its gradients overwrite the buffer. */
@@ -57,12 +51,12 @@ static err_t compute_part(trainer_t *t, const exec_batch_t *part, step_cost_t *c
 {
     double start, middle, end;
     const int64_t number = (int64_t)part->step;
-    bool overlaps = t->learning.buffer.device && !step_has_parts(t);
     TRY(step_note(t, number, MARK_BEGIN, &start));
     TRY(exec_forward(t->model.exec, part, true));
     step_slowdown(t, "forward", part->n);
     TRY(step_note(t, number, MARK_FORWARD, &middle));
-    TRY(exec_backward(t->model.exec, part, overlaps ? bucket_ready : NULL, &t->learning.bucket));
+    TRY(exec_backward(t->model.exec, part, t->steps.plan.overlaps ? bucket_ready : NULL,
+                      &t->learning.bucket));
     step_slowdown(t, "backward", part->n);
     TRY(step_note(t, number, MARK_BACKWARD, &end));
     if (!step_on_device(t)) {
@@ -70,7 +64,7 @@ static err_t compute_part(trainer_t *t, const exec_batch_t *part, step_cost_t *c
         cost->backward += end - middle;
         step_trace(t->at.step, "forward", start, middle, 0);
         step_trace(t->at.step, "backward", middle, end, 0);
-    } else if (step_has_parts(t)) {
+    } else if (t->steps.plan.in_parts) {
         double forward, backward;
         TRY(backend_sync(t->runtime.backend));
         end = clock_sec();
@@ -101,7 +95,7 @@ static exec_batch_t slice_of(const trainer_t *t, const exec_batch_t *batch, int6
 static exec_batch_t shard_of(const trainer_t *t, const exec_batch_t *batch, int64_t n_global, int i)
 {
     int64_t first, n;
-    int number = t->comm->rank * trainer_local_shards(t) + i;
+    int number = t->comm->rank * t->steps.plan.n_shards + i;
     n = sampler_shard(t->input.sampler, n_global, number, t->comm->size, &first);
     exec_batch_t shard = slice_of(t, batch, first - (int64_t)batch->first_sample, n);
     if (t->learning.shards) shard.states = shards_states(t->learning.shards, i);
@@ -137,7 +131,7 @@ static err_t find_nonfinite(const train_step_t *step, char *where, size_t n_byte
     exec_nonfinite_t found = {.sample = 0};
     where[0] = '\0';
     if (t->model.images) return find_image_nonfinite(t, where, n_bytes);
-    for (int i = 0; i < trainer_local_shards(t); i++) {
+    for (int i = 0; i < t->steps.plan.n_shards; i++) {
         exec_batch_t shard = shard_of(t, &step->batch, step->n_global, i);
         for (int k = 0; !found.where[0] && k < t->options->accumulate; k++) {
             exec_batch_t part = part_of_shard(t, &shard, k);
@@ -153,7 +147,7 @@ err_t step_report_nonfinite(const train_step_t *step)
     trainer_t *t = step->t;
     char where[EXEC_WHERE_MAX + 256];
     /* A rank whose weights are wrong is the cause, and no learning rate helps. */
-    TRY(replicas_check(t, false));
+    TRY(guests_verify(&t->guests, false));
     err_t err = find_nonfinite(step, where, sizeof where);
     if (err == ERR_OK && where[0])
         err = err_raise(
@@ -189,11 +183,13 @@ static err_t compute_shard(trainer_t *t, const exec_batch_t *shard, step_cost_t 
 err_t step_compute(train_step_t *step)
 {
     trainer_t *t = step->t;
+    bucket_reset(&t->learning.bucket);
     const hd_buffer_t *tail = &t->learning.tails[step_slot(step->number)];
-    for (int i = 0; i < trainer_local_shards(t); i++) {
+    for (int i = 0; i < t->steps.plan.n_shards; i++) {
         exec_batch_t shard = shard_of(t, &step->batch, step->n_global, i);
         step_clear_tail(t, step->number);
-        if (i > 0) stragglers_clear(t, step_tail(t, step->number) + TAIL_COUNT);
+        if (i > 0) /* shards are summed, and guests count once */
+            memset(step_tail(t, step->number) + TAIL_COUNT, 0, (size_t)t->guests.n_floats * sizeof(float));
         TRY(hd_buffer_push_all(tail));
         TRY(t->model.images ? step_compute_images(step, &shard) : compute_shard(t, &shard, &step->cost));
         if (!t->learning.shards) continue;

@@ -47,17 +47,11 @@ void stragglers_close(trainer_t *t)
     rank_times_close(&t->stragglers.times);
 }
 
-void stragglers_clear(const trainer_t *t, float *slots)
-{
-    memset(slots, 0, (size_t)stragglers_floats(t) * sizeof *slots);
-}
-
 void stragglers_put(trainer_t *t, float *slots)
 {
     train_stragglers_t *s = &t->stragglers;
     if (stragglers_floats(t) == 0) return;
     const double start = clock_sec();
-    stragglers_clear(t, slots);
     if (s->has_times) {
         float *mine = slots + (ptrdiff_t)t->comm->rank * RANK_SLOT_FLOATS;
         memcpy(mine, s->mine, sizeof s->mine);
@@ -65,16 +59,15 @@ void stragglers_put(trainer_t *t, float *slots)
     s->spent_sec += clock_sec() - start;
 }
 
-void stragglers_note(trainer_t *t, const train_step_t *step)
+void stragglers_note(trainer_t *t, const step_result_t *result)
 {
     train_stragglers_t *s = &t->stragglers;
-    const step_cost_t *cost = &step->cost;
-    const double compute = cost->forward + cost->backward + cost->optimizer - s->shared_sec;
-    const double enter = step->end - cost->optimizer - cost->comm;
+    const step_cost_t *cost = &result->cost;
+    const double compute = cost->forward + cost->backward + cost->optimizer - cost->shared;
+    const double enter = cost->end - cost->optimizer - cost->comm;
     const float high = (float)enter;
-    s->shared_sec = 0;
-    s->has_times = t->telemetry.n_first_steps >= RATE_WARMUP_STEPS && step->n_global == t->input.global_batch;
-    s->number = step->number;
+    s->has_times = result->nth > RATE_WARMUP_STEPS && result->whole;
+    s->number = result->number;
     s->mine[RANK_SLOT_COMPUTE] = (float)fmax(compute, 1e-9);
     s->mine[RANK_SLOT_DATA] = (float)cost->data;
     s->mine[RANK_SLOT_COMM] = (float)cost->comm;

@@ -32,12 +32,10 @@ void stragglers_close(trainer_t *t);
  *
  *   slots  tail + TAIL_COUNT */
 void stragglers_put(trainer_t *t, float *slots);
-/* Clears all slots: several shards of a rank are summed, and its times count once. */
-void stragglers_clear(const trainer_t *t, float *slots);
 /* After the allreduce: takes the slots. Rank 0 warns of a straggler, and records it. */
 err_t stragglers_take(trainer_t *t, const float *slots);
 /* Notes a finished step's times. */
-void stragglers_note(trainer_t *t, const train_step_t *step);
+void stragglers_note(trainer_t *t, const step_result_t *result);
 
 /* From the slots of all ranks to their times. False if a rank has none.
  *

@@ -24,7 +24,7 @@ err_t train_run(train_options_t *options, void (*abort_job)(err_t code))
     TRY(mem_new(sizeof *t, "a training run", &t));
     t->options = options;
     stop_catch(SIGUSR1);
-    cpu_watch_open(&t->telemetry.cpu_watch);
+    cpu_watch_open(&t->model.cpu_watch);
     err_t err = interruption_catch(t);
     if (err == ERR_OK) err = progress_watch();
     if (err == ERR_OK) err = runtime_open(&options->runtime, abort_job, &t->runtime);
@@ -36,6 +36,7 @@ err_t train_run(train_options_t *options, void (*abort_job)(err_t code))
         err = comm_agree(t->comm, tensorboard_close(&t->output.tensorboard), "closing the event file");
     runtime_abort_alone(&t->runtime, err);
     trainer_teardown(t);
+    cpu_watch_close(&t->model.cpu_watch);
     progress_unwatch();
     runtime_t runtime = t->runtime;
     comm_buffer_t grads = t->learning.buffer;

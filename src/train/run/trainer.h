@@ -6,21 +6,40 @@
 #include "cluster/session/runtime.h"
 #include "train/detect/evaluate.h"
 #include "train/run/choose_threads.h"
+#include "train/run/guest.h"
 #include "train/run/parts.h"
 #include "train/run/target.h"
-#include "train/run/telemetry.h"
 #include "train/run/train_options.h"
 #include "train/task/evaluate.h"
 
-/* Values that follow the gradients in the same allreduce; after them, the slots of train/run/stragglers.h. */
+/* Values that follow the gradients in the same allreduce; after them, the floats of guests (guest.h). */
 enum {
-    TAIL_SUMS, /* [TASK_N_SUMS] */
-    TAIL_CHECKPOINT = TASK_N_SUMS,
+    TAIL_SUMS,               /* [TASK_N_SUMS] */
+    TAIL_SAVE = TASK_N_SUMS, /* > 0: wished by a rank */
     TAIL_STOP,
-    TAIL_FAILED,
-    TAIL_BAD,
+    TAIL_FAILED, /* > 0: a rank could not write a checkpoint */
     TAIL_COUNT
 };
+
+/* The first steps of a process, which are not measured. */
+enum { RATE_WARMUP_STEPS = 10 };
+
+/* How steps go. */
+typedef enum step_way {
+    STEP_ON_HOST,   /* the host computes, sums and updates */
+    STEP_BY_PHASES, /* a device computes, and the host takes part in the sum */
+    STEP_THROUGH,   /* a device goes from the batch to new weights without the host */
+} step_way_t;
+typedef enum sum_way { SUM_NOTHING, SUM_IN_HOST_MEMORY, SUM_ON_DEVICE, SUM_SHARDS } sum_way_t;
+typedef struct step_plan {
+    step_way_t way;
+    sum_way_t sum;         /* of gradients over ranks or shards */
+    int n_shards, n_parts; /* this rank's shards of a batch; parts of each, for --accumulate */
+    bool in_parts;         /* forward and backward run several times, or their gradients are kept apart */
+    bool overlaps;         /* a bucket's sum begins while the backward pass goes on */
+    bool ahead;            /* the next step may begin before the result of a step is read */
+    const char *why_host;  /* why the host must act within a step, which then is not recorded; or NULL */
+} step_plan_t;
 
 /* A step that has begun. */
 typedef struct train_step {
@@ -37,12 +56,18 @@ typedef struct train_step {
     step_cost_t cost;
 } train_step_t;
 
-/* Steps in flight: where a GPU runs steps without the host, the next one begins before the results of a step
- * are read. */
+/* Steps: how many, how they go, and those in flight: where a GPU runs steps without the host, the next one begins before
+ * the results of a step are read. */
 typedef struct train_steps {
+    int64_t n;        /* of the whole run */
+    int64_t n_done;   /* in this process */
+    double total_sec; /* of these */
+    step_plan_t plan;
     train_step_t slots[BACKEND_SLOTS]; /* by number modulo BACKEND_SLOTS */
     bool ahead;                        /* the step after the last result has begun */
-    bool checkpoint_due, stop;         /* requested in a result, while the next step was in flight */
+    bool save, stop;                   /* wished in a result, while the next step was in flight */
+    /* Of the step in progress: injected slowdown, and waiting for --sync-bn; of the last, its time without slowdown. */
+    double slowed_sec, shared_sec, unslowed_sec;
 } train_steps_t;
 
 typedef struct trainer {
@@ -53,8 +78,6 @@ typedef struct trainer {
     int64_t n_threads; /* the same number on all ranks; 0: they differ */
     thread_choice_t threads;
     train_task_t task;
-    train_target_t target;
-    int64_t n_steps; /* of the whole run */
     train_position_t at;
     train_input_t input;
     train_model_t model;
@@ -64,15 +87,23 @@ typedef struct trainer {
     detection_evaluator_t *detection_evaluator; /* of a detector, in its place */
     train_output_t output;
     train_saving_t saving;
+    guests_t guests;
+    train_target_t target;
     train_replicas_t replicas;
     train_stragglers_t stragglers;
-    telemetry_t telemetry;
 } trainer_t;
 
 /* Collective, in this order. */
 err_t trainer_setup(trainer_t *t);
 err_t trainer_loop(trainer_t *t);
 void trainer_teardown(trainer_t *t);
+
+/* Whether the end of an epoch or of the run, or an evaluation follows after a number of steps: those done, or one
+ * more. */
+bool trainer_epoch_follows(const trainer_t *t, int64_t done);
+
+/* Collective. What trainer_epoch_follows says: evaluates, reports, and moves t->at to the next epoch. */
+err_t trainer_end_epoch(trainer_t *t);
 
 /* Collective. Writes the run record. */
 err_t trainer_record_run(trainer_t *t);
@@ -107,9 +138,9 @@ ckpt_keep_t trainer_keep(const trainer_t *t);
  * --on-checkpoint-error continue. */
 err_t trainer_poll_checkpoint(trainer_t *t);
 
-/* Any rank, not collective. Call before weights or optimizer state change: waits until a checkpoint in
- * progress has copied them. */
-void trainer_release_weights(trainer_t *t);
+/* Any rank, not collective. Before weights, optimizer state or position change: waits until a checkpoint in progress
+ * has copied them, and tells the guests. */
+err_t trainer_begin_change(trainer_t *t, change_t change);
 
 /* Collective. Waits for the write in flight; fails if the last write failed. */
 err_t trainer_finish_checkpoints(trainer_t *t);

@@ -81,6 +81,7 @@ err_t trial_open(const trial_options_t *options, const runtime_t *runtime, comm_
     if (err == ERR_OK && !options->batch) err = comm_agree(comm, choose_batch(&trial->t), what);
     if (err == ERR_OK) err = trainer_prepare(&trial->t);
     if (err == ERR_OK) err = trainer_plan(&trial->t);
+    trial->t.steps.plan.ahead = false; /* each step is measured */
     if (err == ERR_OK) err = trainer_begin(&trial->t);
     if (err == ERR_OK)
         *out = trial;
@@ -92,12 +93,10 @@ err_t trial_open(const trial_options_t *options, const runtime_t *runtime, comm_
 /* *whole: false for the ragged batch at the end of an epoch, which is not measured. */
 static err_t run_step(trainer_t *t, step_cost_t *cost, bool *whole)
 {
-    step_result_t result = {0};
-    *cost = (step_cost_t){0};
-    TRY(trainer_step(t, false, &result, cost));
-    *whole = result.n == t->input.global_batch;
-    t->telemetry.n_first_steps++;
-    trainer_advance(t, &result);
+    step_result_t result;
+    TRY(trainer_step(t, &result));
+    *cost = result.cost;
+    *whole = result.whole;
     if (t->at.batch == sampler_batches(t->input.sampler)) trainer_next_epoch(t);
     return ERR_OK;
 }

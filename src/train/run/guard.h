@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: MIT */
+/* The guests of a training run (train/run/guest.h). */
+#ifndef TRAIN_RUN_GUARD_H
+#define TRAIN_RUN_GUARD_H
+
+#include "train/run/guest.h"
+
+/* All of them in the order in which they are called; ends with NULL. */
+extern const guest_t *const guest_registry[];
+
+#endif
