@@ -1,43 +1,38 @@
 /* SPDX-License-Identifier: MIT */
-/* `dptrain predict`: options and the list of images. Running the model is left to train/inference/predict.c, and to
- * predict_detector.c for detectors. */
-#include "train/inference/predict.h"
-
+/* `dptrain predict`: options and the list of images. Running the model is left to train/inference. */
 #include "base/fs.h"
 #include "base/mem.h"
 #include "base/progress.h"
 #include "cmd/cmd.h"
 #include "data/dataset/dataset.h"
 #include "data/image/image.h"
+#include "train/inference/inference.h"
 
 typedef struct options {
-    predict_options_t predict;
-    detector_settings_t detector;
-    double threshold;
+    inference_options_t inference;
     runtime_options_t runtime;
     console_options_t console;
-    int64_t max_image_pixels;
 } options_t;
 
 #define FIELD(name) offsetof(options_t, name)
 static const opt_t table[] = {
-    {"out", OPT_STRING, FIELD(predict.out), NULL, 0, 0, NULL, "DIR",
+    {"out", OPT_STRING, FIELD(inference.out), NULL, 0, 0, NULL, "DIR",
      "write each image with its classes, or its objects and predictions.json, to DIR", OPT_COMMON},
-    {"json", OPT_STRING, FIELD(predict.json), NULL, 0, 0, NULL, "FILE",
+    {"json", OPT_STRING, FIELD(inference.json), NULL, 0, 0, NULL, "FILE",
      "write one JSON object per image to FILE, one per line", OPT_COMMON},
-    {"top", OPT_INT, FIELD(predict.top), "5", 1, 1 << 24, NULL, "N", "classes per image, best first",
+    {"top", OPT_INT, FIELD(inference.top), "5", 1, 1 << 24, NULL, "N", "classes per image, best first",
      OPT_COMMON},
-    {"data", OPT_STRING, FIELD(predict.data), NULL, 0, 0, NULL, "DIR",
+    {"data", OPT_STRING, FIELD(inference.data), NULL, 0, 0, NULL, "DIR",
      "dataset with the names of the classes, for weights and for checkpoints without names; for weights "
      "also the input's size and normalization",
      OPT_COMMON},
-    {"loader-threads", OPT_INT, FIELD(predict.loader_threads), "0", 0, 256, NULL, "N",
+    {"loader-threads", OPT_INT, FIELD(inference.loader.threads), "0", 0, 256, NULL, "N",
      "threads that read and decode images; 0: the CPUs not used by --threads, at least 1", OPT_MORE},
-    IMAGE_PIXELS_ROW(FIELD(max_image_pixels)),
+    IMAGE_PIXELS_ROW(FIELD(inference.loader.max_image_pixels)),
 };
 
 static const opt_t detector_table[] = {
-    {"threshold", OPT_REAL, FIELD(threshold), "0.5", 0, 1, NULL, "X",
+    {"threshold", OPT_REAL, FIELD(inference.threshold), "0.5", 0, 1, NULL, "X",
      "draw and print objects with at least this score", OPT_COMMON},
 };
 
@@ -76,58 +71,25 @@ enum {
     GROUP_RUNTIME,
     GROUP_GPU,
     GROUP_OUTPUT,
-    N_GROUPS,
-    N_DETECTOR_GROUPS = GROUP_RUNTIME - GROUP_DETECTORS
+    N_GROUPS
 };
-
-/* Options of the other kind of model. */
-static err_t check_kind(opt_group_t groups[N_GROUPS], const char *model)
-{
-    static const char *const others[] = {"top",  "loader-threads", "input-size", "stem",
-                                         "task", "eval-crop",      NULL};
-    return detector_check_options(model, &groups[GROUP_DETECTORS], N_DETECTOR_GROUPS, groups, N_GROUPS,
-                                  others);
-}
-
-static err_t predict(runtime_t *runtime, const char *where, const image_list_t *list, const options_t *o,
-                     opt_group_t groups[N_GROUPS])
-{
-    trained_model_t model = {0};
-    err_t err = trained_open(runtime->comm, where, runtime->backend, &model);
-    if (err == ERR_OK && !trained_is_weights(where))
-        err = comm_agree(runtime->comm, check_kind(groups, model.about.model), "loading the checkpoint");
-    if (err == ERR_OK) {
-        predict_detector_options_t detector = {.data = o->predict.data,
-                                               .out = o->predict.out,
-                                               .json = o->predict.json,
-                                               .threshold = o->threshold,
-                                               .weights = o->predict.weights,
-                                               .detector = o->detector};
-        detector.detector.canvas_given = groups[GROUP_CANVAS].given;
-        const char *name = trained_is_weights(where) ? o->predict.weights.model : model.about.model;
-        err = model_detects(name) ? predict_detector(runtime, where, &model, list, &detector)
-                                  : predict_images(runtime, where, &model, list, &o->predict);
-    }
-    trained_free(&model);
-    return err;
-}
 
 err_t cmd_predict(const cmd_context_t *context)
 {
-    options_t options = {0};
+    image_list_t list = {.n = 0};
+    options_t options = {.inference.images = &list};
+    inference_options_t *o = &options.inference;
     opt_group_t groups[N_GROUPS] = {
         {"Prediction", table, sizeof table / sizeof table[0], &options, 0},
-        {"Weights (FILE.npz)", weights_option_table, n_weights_options, &options.predict.weights, 0},
+        {"Weights (FILE.npz)", weights_option_table, n_weights_options, &o->weights, 0},
         {"Detectors", detector_table, sizeof detector_table / sizeof detector_table[0], &options, 0},
-        {"Detectors: images", canvas_option_table, n_canvas_options, &options.detector.canvas, 0},
-        {"Detectors: objects", detections_option_table, n_detections_options, &options.detector.detections,
-         0},
+        {"Detectors: images", canvas_option_table, n_canvas_options, &o->canvas, 0},
+        {"Detectors: objects", detections_option_table, n_detections_options, &o->detections, 0},
         {"Runtime", runtime_option_table, n_runtime_options, &options.runtime, 0},
         {"GPU", gpu_option_table, n_gpu_options, &options.runtime, 0},
         {"Output", console_option_table, n_console_options, &options.console, 0},
     };
     const char **words = NULL;
-    image_list_t list = {.n = 0};
     int n = 0;
     err_t err = opt_defaults(groups, N_GROUPS);
     if (cmd_wants_help(context, usage, groups, N_GROUPS, &err)) return err;
@@ -136,20 +98,19 @@ err_t cmd_predict(const cmd_context_t *context)
     if (err == ERR_OK)
         err = opt_parse(groups, N_GROUPS, context->argc, context->argv, words, context->argc, &n);
     if (err == ERR_OK) err = console_apply(&options.console);
-    if (err == ERR_OK && n > 0) err = dataset_check_name(options.predict.data);
-    if (err == ERR_OK && n > 0)
-        err = weights_options_check(&options.predict.weights, &groups[GROUP_WEIGHTS], words[0]);
-    /* What a checkpoint holds is not known yet. */
-    if (err == ERR_OK && n > 0 && trained_is_weights(words[0]))
-        err = check_kind(groups, options.predict.weights.model);
-    if (err == ERR_OK) image_set_max_pixels(options.max_image_pixels);
+    o->where = n > 0 ? words[0] : NULL;
+    if (err == ERR_OK && n > 0) err = dataset_check_name(o->data);
+    if (err == ERR_OK && n > 0) err = weights_options_check(o, &groups[GROUP_WEIGHTS]);
+    if (err == ERR_OK && n > 0) err = inference_check(o, groups, N_GROUPS);
+    if (err == ERR_OK) loader_apply_limits(&o->loader);
     const bool only_checks = err == ERR_OK && n > 1 && cmd_only_checks();
     if (err == ERR_OK && !only_checks) err = list_images(words, n, &list);
     if (err == ERR_OK && !only_checks) {
         runtime_t runtime;
         err = runtime_open(&options.runtime, context->abort_job, &runtime);
-        options.predict.timeout_sec = options.runtime.timeout_sec;
-        if (err == ERR_OK) err = predict(&runtime, words[0], &list, &options, groups);
+        o->timeout_sec = options.runtime.timeout_sec;
+        o->canvas_given = groups[GROUP_CANVAS].given;
+        if (err == ERR_OK) err = inference_run(&runtime, o, groups, N_GROUPS);
         err = runtime_close(&runtime, err);
     } else {
         cmd_fail(err);

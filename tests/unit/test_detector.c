@@ -14,7 +14,7 @@
 #include "tests/tap.h"
 #include "train/detect/detector.h"
 #include "train/detect/evaluate.h"
-#include "train/inference/evaluate_detector.h"
+#include "train/inference/trained_model.h"
 
 #define COUNT(array) ((int64_t)(sizeof(array) / sizeof(array)[0]))
 

@@ -7,7 +7,7 @@
 #include "data/load/image_files.h"
 #include "tests/folder.h"
 #include "tests/tap.h"
-#include "train/inference/predict.h"
+#include "train/inference/trained_model.h"
 #include "train/task/task.h"
 
 static bool near(double a, double b)

@@ -74,6 +74,9 @@ const char *model_precision(dtype_t compute);
  * either with a detector. */
 err_t model_build(const char *name, const model_options_t *options, graph_t **out);
 
+/* Options that build the same layers again, but for what is frozen; norm_epsilon is borrowed from the graph. */
+model_options_t model_options_of(const graph_t *graph);
+
 /* For builders: adds the loss and the names that all models have.
  *
  *   inputs   "image", value 0; "label", an int32 per sample, or with multi_label "target", a float32 in [0, 1]

@@ -113,3 +113,17 @@ err_t model_build(const char *name, const model_options_t *options, graph_t **ou
     if (err != ERR_OK) graph_free(out);
     return err;
 }
+
+model_options_t model_options_of(const graph_t *g)
+{
+    const shape_t image = graph_shape(g, 0);
+    return (model_options_t){.sample = shape_3d(image.dim[1], image.dim[2], image.dim[3]),
+                             .n_classes = model_classes(g),
+                             .norm = g->frozen_norms ? MODEL_NORM_FROZEN : MODEL_NORM_BATCH,
+                             .norm_epsilon = &g->norm_epsilon,
+                             .compute = g->compute,
+                             .box_block = rcnn_box_block(g),
+                             .mask_block = rcnn_mask_block(g),
+                             .stem = model_stem_of(g),
+                             .multi_label = model_multi_label(g)};
+}

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Scores files of detections on rank 0. Reading and scoring are data/score's. */
-#include "train/inference/evaluate_results.h"
+#include "train/inference/inference.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -13,7 +13,8 @@
 #include "data/score/score.h"
 
 typedef struct scoring {
-    const results_options_t *options;
+    const inference_options_t *options;
+    const char *const *files;
     truths_t *truths;
     score_t *scores[SCORE_TYPE_COUNT]; /* NULL: not in the files */
     bool untyped[2];                   /* files without detections */
@@ -25,8 +26,8 @@ static const char *const type_words[SCORE_TYPE_COUNT] = {"boxes", "masks"};
 static err_t score_type(scoring_t *s, const results_t *results, score_type_t type, const open_watch_t *watch)
 {
     if (s->scores[type])
-        RAISE(ERR_DATA, "%s and %s both have %s; score them in two runs", s->options->files[0],
-              s->options->files[1], type_words[type]);
+        RAISE(ERR_DATA, "%s and %s both have %s; score them in two runs", s->files[0], s->files[1],
+              type_words[type]);
     return score_results(results, s->truths, type, watch, &s->scores[type]);
 }
 
@@ -34,7 +35,7 @@ static err_t score_file(scoring_t *s, int file, const open_watch_t *watch)
 {
     results_t *results = NULL;
     err_t err;
-    TRY_OUT(err, results_read(s->options->files[file], s->truths, s->options->want, watch, &results));
+    TRY_OUT(err, results_read(s->files[file], s->truths, s->options->score, watch, &results));
     s->untyped[file] = results->n == 0;
     snprintf(s->notes[file], sizeof s->notes[file], "%s%s%s%s", results->list ? ", its list \"" : "",
              results->list ? results->list : "", results->list ? "\"" : "",
@@ -61,8 +62,8 @@ static bool name_says(const char *path, score_type_t type)
 /* A file without detections does not say what it has none of. */
 static err_t score_untyped(scoring_t *s, int file, const open_watch_t *watch)
 {
-    const char *path = s->options->files[file], *why = "--score";
-    score_type_t type = s->options->want;
+    const char *path = s->files[file], *why = "--score";
+    score_type_t type = s->options->score;
     results_t *results = NULL;
     if (type != SCORE_TYPE_COUNT && s->scores[type]) { /* the other file's */
         snprintf(s->notes[file], sizeof s->notes[file], ", without detections");
@@ -99,7 +100,7 @@ static err_t find_scores(void *context, comm_alive_t alive, void *alive_context)
     TRY(truths_read(s->options->data, s->options->split, &watch, &s->truths));
     truths_warn(s->truths);
     for (int i = 0; i < 2; i++)
-        if (s->options->files[i]) TRY(score_file(s, i, &watch));
+        if (s->files[i]) TRY(score_file(s, i, &watch));
     for (int i = 0; i < 2; i++)
         if (s->untyped[i]) TRY(score_untyped(s, i, &watch));
     return ERR_OK;
@@ -119,10 +120,10 @@ static err_t restore_nothing(void *context, void **bytes, int64_t n_bytes)
     return ERR_OK;
 }
 
-err_t evaluate_results(comm_t *comm, const results_options_t *options)
+err_t evaluate_results(comm_t *comm, const char *const files[2], const inference_options_t *options)
 {
     static const char what[] = "scoring results";
-    scoring_t scoring = {.options = options};
+    scoring_t scoring = {.options = options, .files = files};
     const comm_finding_t finding = {what, &scoring, find_scores, save_nothing, restore_nothing};
     err_t err;
     TRY_OUT(err, comm_share(comm, &finding));
@@ -136,7 +137,7 @@ err_t evaluate_results(comm_t *comm, const results_options_t *options)
                  figure_count(scoring.truths->n_images).text, figure_count(scores[0]->n_truths).text,
                  figure_count(scores[0]->n_crowds).text);
         for (int i = 0; i < 2; i++)
-            if (options->files[i]) log_info("results  %s%s", options->files[i], scoring.notes[i]);
+            if (files[i]) log_info("results  %s%s", files[i], scoring.notes[i]);
         log_info("%s", "");
         score_print(scores, n, named);
         if (options->json) {

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* Reads a trained model on rank 0 and rebuilds it on all ranks. Choosing data for it is left to the callers.
- */
+/* What classifiers and detectors share: reading a trained model on rank 0 and rebuilding it on all ranks, the options of
+ * weights, the files of predictions. Choosing data is left to the kinds of models. */
 #include "train/inference/trained_model.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -11,9 +12,6 @@
 #include "base/mem.h"
 #include "cluster/comm/comm.h"
 #include "cluster/session/disk_wait.h"
-#include "compute/models/rcnn.h"
-#include "train/detect/detector.h"
-#include "train/run/choose_algorithms.h"
 #include "train/run/options.h"
 #include "train/task/task.h"
 #include "train/weights/model_file.h"
@@ -45,28 +43,31 @@ const opt_t weights_option_table[] = {
 };
 const int n_weights_options = sizeof weights_option_table / sizeof weights_option_table[0];
 
-bool trained_is_weights(const char *path)
+/* Whether the path names weights (.npz) rather than a checkpoint. */
+static bool is_weights(const char *path)
 {
     return fs_has_suffix(path, ".npz") && !fs_is_folder(path);
 }
 
-err_t weights_options_check(const weights_options_t *o, const opt_group_t *group, const char *path)
+err_t weights_options_check(const inference_options_t *options, const opt_group_t *group)
 {
-    if (trained_is_weights(path)) {
-        if (!o->model) RAISE(ERR_USAGE, "%s needs --model NAME; dptrain info lists the models", path);
+    const weights_options_t *o = &options->weights;
+    if (is_weights(options->where)) {
+        if (!o->model)
+            RAISE(ERR_USAGE, "%s needs --model NAME; dptrain info lists the models", options->where);
         return model_stem(o->stem) == MODEL_STEM_AUTO ? ERR_OK : model_check_residual(o->model, "stem");
     }
     for (int i = 0; i < group->n; i++)
         if (group->given >> i & 1)
             RAISE(ERR_USAGE, "--%s applies to weights (FILE.npz); the checkpoint %s has its own",
-                  group->table[i].key, path);
+                  group->table[i].key, options->where);
     return ERR_OK;
 }
 
 void weights_take_size(const char *path, weights_options_t *o)
 {
     weights_note_t note;
-    if (o->input_size || !trained_is_weights(path)) return;
+    if (o->input_size || !o->model) return;
     weights_read_note(path, &note);
     /* Images of folders become squares in colour; those in memory have their own size. */
     if (strcmp(note.model, o->model) != 0 || note.height != note.width || note.channels != 3) return;
@@ -97,16 +98,9 @@ static err_t allocate_weights(const backend_t *backend, trained_model_t *m)
 static err_t build_model(const backend_t *backend, trained_model_t *m)
 {
     const trained_about_t *about = &m->about;
-    const int64_t *d = about->sample.dim;
-    model_options_t options = {.sample = shape_3d(d[1], d[2], d[3]),
-                               .n_classes = about->n_classes,
-                               .norm = about->batch_norm,
-                               .stem = about->stem,
-                               .norm_epsilon = &about->norm_epsilon,
-                               .box_block = about->box_block,
-                               .mask_block = about->mask_block,
-                               .compute = about->compute,
-                               .freeze = m->freeze && m->freeze[0] ? m->freeze : NULL};
+    model_options_t options = about->build;
+    options.norm_epsilon = &about->norm_epsilon;
+    options.freeze = m->freeze && m->freeze[0] ? m->freeze : NULL;
     task_get(about->task)->set_model(&options);
     TRY(model_build(about->model, &options, &m->graph));
     return allocate_weights(backend, m);
@@ -123,39 +117,18 @@ static err_t open_checkpoint(const char *where, char *path, checkpoint_t **out)
     }
 }
 
-/* A text attribute; NULL if checkpoints of earlier versions lack it. */
-static err_t find_text(const checkpoint_t *checkpoint, const char *name, const char **out)
+/* A text attribute; NULL if checkpoints of earlier versions lack it. Free it with mem_free. */
+static err_t copy_text(const checkpoint_t *checkpoint, const char *name, char **out)
 {
-    *out = NULL;
-    return checkpoint_find_attr(checkpoint, name) ? checkpoint_get_text(checkpoint, name, out) : ERR_OK;
-}
-
-/* Those of a detector: their ids are in the file, and their names are those of its outputs. */
-static err_t read_categories(const checkpoint_t *checkpoint, trained_model_t *m)
-{
-    int64_t *ids = NULL;
-    class_map_t map = {0};
     const char *text;
-    err_t err;
-    TRY(checkpoint_get_text(checkpoint, "category_ids", &text));
-    TRY_OUT(err, category_ids_read(text, &ids, &m->n_categories));
-    TRY_OUT(err, mem_new_array(m->n_categories, sizeof *m->categories, "categories", &m->categories));
-    for (int32_t i = 0; i < m->n_categories; i++)
-        m->categories[i] = (category_t){.id = ids[i], .name = "", .supergroup = ""};
-    TRY_OUT(err, class_map_new(m->categories, m->n_categories, &map));
-    if (map.n_classes != m->about.n_classes)
-        RAISE_OUT(err, ERR_DATA, "%s: its %d categories make %d outputs, but the model has %d", m->about.path,
-                  (int)m->n_categories, map.n_classes, m->about.n_classes);
-    for (int32_t i = 0; i < m->n_categories && m->class_names; i++)
-        m->categories[i].name = m->class_names[map.output[i]];
-out:
-    class_map_free(&map);
-    mem_free(&ids);
-    return err;
+    if (!checkpoint_find_attr(checkpoint, name)) return ERR_OK;
+    TRY(checkpoint_get_text(checkpoint, name, &text));
+    return mem_strdup(text, out);
 }
 
 /* Rank 0. */
-static err_t read_checkpoint(const char *where, const backend_t *backend, trained_model_t *m)
+static err_t read_checkpoint(const char *where, const backend_t *backend, trained_read_t read_rest,
+                             trained_model_t *m)
 {
     trained_about_t *about = &m->about;
     checkpoint_t *checkpoint = NULL;
@@ -163,17 +136,15 @@ static err_t read_checkpoint(const char *where, const backend_t *backend, traine
     err_t err;
     TRY(open_checkpoint(where, about->path, &checkpoint));
     TRY_OUT(err, model_file_graph(checkpoint, &m->graph, &about->norm));
-    TRY_OUT(err, find_text(checkpoint, "options", &text));
-    if (text) TRY_OUT(err, mem_strdup(text, &m->options));
-    if (text) TRY_OUT(err, train_options_transform(text, &about->transform));
-    TRY_OUT(err, find_text(checkpoint, "algorithms", &text));
-    if (text) TRY_OUT(err, mem_strdup(text, &m->algorithms));
-    TRY_OUT(err, find_text(checkpoint, "frozen_layers", &text));
-    if (text) TRY_OUT(err, mem_strdup(text, &m->freeze));
-    TRY_OUT(err, find_text(checkpoint, "class_names", &text));
-    if (text) TRY_OUT(err, mem_strdup(text, &m->class_text));
-    TRY_OUT(err, find_text(checkpoint, "data", &text));
-    snprintf(about->data, sizeof about->data, "%s", text ? text : "");
+    TRY_OUT(err, copy_text(checkpoint, "options", &m->options));
+    if (m->options) TRY_OUT(err, train_options_transform(m->options, &about->transform));
+    TRY_OUT(err, copy_text(checkpoint, "algorithms", &m->algorithms));
+    TRY_OUT(err, copy_text(checkpoint, "frozen_layers", &m->freeze));
+    TRY_OUT(err, copy_text(checkpoint, "class_names", &m->class_text));
+    if (checkpoint_find_attr(checkpoint, "data")) {
+        TRY_OUT(err, checkpoint_get_text(checkpoint, "data", &text));
+        snprintf(about->data, sizeof about->data, "%s", text);
+    }
     if (checkpoint_find_attr(checkpoint, "threads")) {
         TRY_OUT(err, checkpoint_get_int(checkpoint, "n_ranks", &about->n_ranks));
         TRY_OUT(err, checkpoint_get_int(checkpoint, "threads", &about->n_threads));
@@ -184,19 +155,12 @@ static err_t read_checkpoint(const char *where, const backend_t *backend, traine
     TRY_OUT(err,
             model_file_read(checkpoint, m->graph, m->params.host, m->states.host, NULL, &about->averaged));
     snprintf(about->model, sizeof about->model, "%s", m->graph->model);
-    about->sample = graph_shape(m->graph, 0);
-    about->n_classes = model_classes(m->graph);
-    about->compute = m->graph->compute;
-    about->detects = rcnn_is(m->graph);
-    if (about->detects) about->box_block = rcnn_box_block(m->graph);
-    if (about->detects) about->mask_block = rcnn_mask_block(m->graph);
-    if (about->detects) about->batch_norm = m->graph->frozen_norms ? MODEL_NORM_FROZEN : MODEL_NORM_BATCH;
+    about->build = model_options_of(m->graph);
     about->norm_epsilon = m->graph->norm_epsilon;
-    about->stem = model_stem_of(m->graph);
     about->task = task_of_graph(m->graph, about->transform.task)->id;
     if (m->class_text) {
         /* Names that do not match the number of classes are dropped. */
-        int n = 0, n_classes = m->about.n_classes;
+        int n = 0, n_classes = about->build.n_classes;
         TRY_OUT(err, mem_new_array(n_classes, sizeof *m->class_names, "names of classes", &m->class_names));
         for (char *name = m->class_text, *end; name; name = end ? end + 1 : NULL) {
             end = strchr(name, '\n');
@@ -206,7 +170,7 @@ static err_t read_checkpoint(const char *where, const backend_t *backend, traine
         }
         if (n != n_classes) mem_free(&m->class_names);
     }
-    if (about->detects) err = read_categories(checkpoint, m);
+    err = read_rest(checkpoint, m);
 out:
     checkpoint_close(&checkpoint);
     return err;
@@ -215,8 +179,7 @@ out:
 /* The model with one class, to ask a file for what it has. */
 static err_t build_any(const trained_about_t *about, graph_t **out)
 {
-    const int64_t *d = about->sample.dim;
-    const model_options_t any = {.sample = shape_3d(d[1], d[2], d[3]), .n_classes = 1, .compute = DTYPE_F32};
+    const model_options_t any = {.sample = about->build.sample, .n_classes = 1, .compute = DTYPE_F32};
     return model_build(about->model, &any, out);
 }
 
@@ -235,12 +198,12 @@ static err_t count_classes(const char *path, const weights_options_t *options, c
 static err_t choose_stem(const char *path, const weights_options_t *options, trained_about_t *about)
 {
     graph_t *graph = NULL;
-    about->stem = model_stem(options->stem);
-    if (about->detects || about->stem != MODEL_STEM_AUTO) return ERR_OK;
+    about->build.stem = model_stem(options->stem);
+    if (about->build.stem != MODEL_STEM_AUTO) return ERR_OK;
     TRY(build_any(about, &graph));
     err_t err = ERR_OK;
     if (model_stem_of(graph) != MODEL_STEM_AUTO)
-        err = weights_find_stem(path, options->names, graph, &about->stem);
+        err = weights_find_stem(path, options->names, graph, &about->build.stem);
     graph_free(&graph);
     return err;
 }
@@ -248,12 +211,12 @@ static err_t choose_stem(const char *path, const weights_options_t *options, tra
 /* What images the weights take, and why. */
 static void describe_input(const weights_options_t *options, trained_about_t *about)
 {
-    const int64_t *d = about->sample.dim;
-    snprintf(about->input, sizeof about->input, "%s, %s%s%s", shape_format(shape_3d(d[1], d[2], d[3])).text,
+    const model_stem_t stem = about->build.stem;
+    snprintf(about->input, sizeof about->input, "%s, %s%s%s", shape_format(about->build.sample).text,
              options->size_of_file ? "from the file"
              : options->input_size ? "--input-size"
                                    : "the default (--input-size)",
-             about->stem ? "; stem " : "", about->stem ? model_stems[about->stem] : "");
+             stem ? "; stem " : "", stem ? model_stems[stem] : "");
 }
 
 static err_t describe_weights(const char *path, const weights_options_t *options, const dataset_info_t *info,
@@ -263,33 +226,31 @@ static err_t describe_weights(const char *path, const weights_options_t *options
         RAISE(ERR_USAGE, "the path of the weights is longer than %d bytes", FS_PATH_MAX);
     if (snprintf(about->model, sizeof about->model, "%s", options->model) >= GRAPH_NAME_MAX)
         RAISE(ERR_USAGE, "unknown model '%s'; `dptrain info` lists them", options->model);
-    about->weights = true;
-    about->detects = model_detects(options->model);
     about->norm_epsilon = options->norm_epsilon;
-    about->compute = DTYPE_F32;
+    about->build.compute = DTYPE_F32;
     TRY(weights_transform(options, &about->transform));
     if (info) {
-        about->sample = shape_4d(1, info->height, info->width, info->channels);
-        about->n_classes = info->n_classes;
+        about->build.sample = shape_3d(info->height, info->width, info->channels);
+        about->build.n_classes = info->n_classes;
         about->task = info->task;
         about->norm = info->norm;
         int n = 0;
         TRY(choose_stem(path, options, about));
         if (info->transform[0]) describe_input(options, about);
-        if (info->n_classes == 0) return count_classes(path, options, about, &about->n_classes);
+        if (info->n_classes == 0) return count_classes(path, options, about, &about->build.n_classes);
         /* Of digits not all may be among the labels. Weights of another model are left to their import. */
         if (strcmp(info->kind, "idx") == 0 && !info->class_names &&
-            count_classes(path, options, about, &n) == ERR_OK && n > about->n_classes)
-            about->n_classes = n;
+            count_classes(path, options, about, &n) == ERR_OK && n > about->build.n_classes)
+            about->build.n_classes = n;
         return ERR_OK;
     }
     int64_t size = options->input_size ? options->input_size : TRANSFORM_INPUT_SIZE;
-    about->sample = shape_4d(1, size, size, 3);
+    about->build.sample = shape_3d(size, size, 3);
     about->task = about->transform.task;
     about->norm = pixel_norm_imagenet();
     TRY(choose_stem(path, options, about));
     describe_input(options, about);
-    return count_classes(path, options, about, &about->n_classes);
+    return count_classes(path, options, about, &about->build.n_classes);
 }
 
 err_t trained_import(const char *path, const weights_options_t *options, const dataset_info_t *info,
@@ -301,13 +262,13 @@ err_t trained_import(const char *path, const weights_options_t *options, const d
     err_t err = weights_import(path, options->names, m->graph, m->params.host, m->states.host, &report);
     if (err == ERR_DATA && !info)
         return err_context(err, "without --data, %s takes RGB images of %lld pixels", options->model,
-                           (long long)m->about.sample.dim[1]);
+                           (long long)m->about.build.sample.dim[0]);
     TRY(err);
     if (report.prefix[0]) log_note("weights   %s, without the prefix '%s' of all names", path, report.prefix);
     if (report.reinitialized[0])
         RAISE(ERR_DATA, "%s does not have all of %s for the %d classes of %s: %s", path, options->model,
-              m->about.n_classes, info ? info->source : "the model", report.reinitialized);
-    if (m->about.input[0] && !options->input_size && m->about.stem == MODEL_STEM_SMALL)
+              m->about.build.n_classes, info ? info->source : "the model", report.reinitialized);
+    if (m->about.input[0] && !options->input_size && m->about.build.stem == MODEL_STEM_SMALL)
         RAISE(
             ERR_USAGE,
             "%s has a network for small images (stem small: %s), whose size it does not say; give training's "
@@ -316,13 +277,15 @@ err_t trained_import(const char *path, const weights_options_t *options, const d
     return ERR_OK;
 }
 
-err_t trained_open(comm_t *comm, const char *where, const backend_t *backend, trained_model_t *out)
+err_t trained_open(comm_t *comm, const char *where, const backend_t *backend, trained_read_t read_rest,
+                   trained_model_t *out)
 {
     err_t err = ERR_OK;
-    if (trained_is_weights(where)) return ERR_OK;
+    out->about.weights = is_weights(where);
+    if (out->about.weights) return ERR_OK;
     if (comm->rank == 0) {
         disk_work_begin("reading", where);
-        err = read_checkpoint(where, backend, out);
+        err = read_checkpoint(where, backend, read_rest, out);
         disk_wait_end();
     }
     TRY(comm_agree(comm, err, "loading the checkpoint"));
@@ -371,106 +334,6 @@ void trained_free(trained_model_t *m)
     mem_free(&m->class_text);
 }
 
-err_t detector_check_options(const char *model, const opt_group_t *own, int n_own, opt_group_t *groups,
-                             int n_groups, const char *const *others)
-{
-    if (model_detects(model)) {
-        for (; *others; others++)
-            if (opt_given(groups, n_groups, *others))
-                RAISE(ERR_USAGE, "--%s does not apply to detectors such as %s", *others, model);
-        return ERR_OK;
-    }
-    for (int g = 0; g < n_own; g++)
-        for (int i = 0; i < own[g].n; i++)
-            if (own[g].given >> i & 1)
-                RAISE(ERR_USAGE, "--%s applies to detectors such as maskrcnn_resnet50_fpn%s%s",
-                      own[g].table[i].key, model ? ", not to " : "; add --model", model ? model : "");
-    return ERR_OK;
-}
-
-err_t detector_canvases(const trained_model_t *model, const detector_settings_t *settings, canvases_t *out)
-{
-    detector_settings_t chosen = *settings;
-    canvas_options_t saved;
-    opt_group_t to = {"", canvas_option_table, n_canvas_options, &chosen.canvas, 0}, from = to;
-    char *storage = NULL;
-    err_t err;
-    from.values = &saved;
-    if (model->options) TRY_OUT(err, train_options_canvas(model->options, &saved, &storage));
-    for (int i = 0; i < to.n && model->options; i++)
-        if (!(settings->canvas_given >> i & 1)) opt_copy(&to, &from, i);
-    err = canvases_new(&chosen.canvas, out);
-    if (err == ERR_OK && out->exact)
-        out->min_sizes[0] = out->min_size, out->n_min_sizes = 1; /* evaluation's */
-out:
-    mem_free(&storage);
-    return err;
-}
-
-err_t detector_check_categories(const trained_model_t *model, const category_t *categories,
-                                int32_t n_categories, const char *data)
-{
-    const char *path = model->about.path;
-    int32_t renamed = -1;
-    if (n_categories != model->n_categories)
-        RAISE(
-            ERR_DATA,
-            "%s finds objects of %d categories, but %s has %d; use the data that it was trained on, or data "
-            "with the same categories",
-            path, (int)model->n_categories, data, (int)n_categories);
-    for (int32_t i = n_categories - 1; i >= 0; i--) {
-        const category_t *own = &model->categories[i], *other = &categories[i];
-        if (own->id != other->id)
-            RAISE(ERR_DATA,
-                  "%s finds objects of category %" PRId64
-                  " (%s), which %s does not have; use the data that it "
-                  "was trained on, or data with the same categories",
-                  path, own->id, own->name, data);
-        if (strcmp(own->name, other->name) == 0) continue;
-        renamed = i;
-        for (int32_t k = 0; k < n_categories; k++)
-            if (strcmp(model->categories[k].name, other->name) == 0)
-                RAISE(ERR_DATA,
-                      "%s numbers its categories otherwise than %s: %s is %" PRId64 ", in the model %" PRId64
-                      "; give the list the model's ids",
-                      data, path, other->name, other->id, model->categories[k].id);
-    }
-    if (renamed >= 0)
-        log_warn("category %" PRId64 " is %s in %s, but was %s when the model was trained",
-                 categories[renamed].id, categories[renamed].name, data, model->categories[renamed].name);
-    return ERR_OK;
-}
-
-err_t detector_import(const char *path, const weights_options_t *options, const char *source, int n_classes,
-                      const backend_t *backend, trained_model_t *out)
-{
-    enum { SIDE = 224 }; /* of the graph's own canvas; others are planned as images need them */
-    dataset_info_t info = {
-        .height = SIDE, .width = SIDE, .channels = 3, .task = TASK_CLASSIFY, .norm = pixel_norm_imagenet()};
-    snprintf(info.source, sizeof info.source, "the model");
-    TRY(trained_import(path, options, &info, backend, out));
-    if (source && out->about.n_classes != n_classes)
-        RAISE(
-            ERR_DATA,
-            "%s has %d classes, the background included, but the categories of %s make %d; use the data that the "
-            "weights were trained on, or data with the same categories",
-            path, out->about.n_classes, source, n_classes);
-    return ERR_OK;
-}
-
-err_t detector_choose_masks(const graph_t *graph, const char *score, bool *masks)
-{
-    const bool has = rcnn_has_masks(graph);
-    if (!has && strcmp(score, "segm") == 0)
-        RAISE(
-            ERR_USAGE,
-            "--score segm: %s finds no masks; use maskrcnn_resnet50_fpn or another model with masks, or --score "
-            "bbox",
-            graph->model);
-    *masks = has && strcmp(score, "bbox") != 0;
-    return ERR_OK;
-}
-
 err_t trained_exec_new(const trained_model_t *model, const backend_t *backend, const algorithms_t *algorithms,
                        exec_t **out)
 {
@@ -484,43 +347,50 @@ err_t trained_exec_new(const trained_model_t *model, const backend_t *backend, c
     return algorithms ? exec_new(&options, out) : ERR_OK;
 }
 
-err_t detector_plan_make(const runtime_t *runtime, const trained_model_t *model, const canvases_t *canvases,
-                         detector_plan_t *out)
+err_t prediction_files_open(const char *folder, const char *json, prediction_files_t *out)
 {
-    algorithm_request_t request = {.saved = model->algorithms,
-                                   .runtime = runtime,
-                                   .graph = model->graph,
-                                   .timeout_sec = runtime->comm->options.timeout_sec};
-    algorithm_choice_t choice = {.text = NULL};
-    shape_t *shapes = NULL;
-    err_t err;
-    if (!model->about.weights) {
-        err = detector_shapes(model->graph, canvases, &shapes);
-        TRY_OUT(err, comm_agree(runtime->comm, err, "choosing algorithms"));
-        for (; request.n_sizes < canvases->n; request.n_sizes++)
-            request.sizes[request.n_sizes] =
-                (batch_size_t){1, false, shapes + request.n_sizes * GRAPH_MAX_INPUTS};
-        TRY_OUT(err, algorithm_choice_make(&request, &choice));
-        /* The checkpoint's table, completed by the rule. A run without one had the backend's defaults. */
-        if (choice.table.n > 0) {
-            err = rcnn_algorithms(model->graph, runtime->backend, request.sizes, request.n_sizes,
-                                  &out->algorithms);
-            if (err == ERR_OK)
-                err = algorithms_read(&out->algorithms, choice.text, "the checkpoint's algorithms", true);
-        }
-        TRY_OUT(err, comm_agree(runtime->comm, err, "choosing algorithms"));
+    *out = (prediction_files_t){.folder = folder, .file = {.fd = -1}};
+    if (folder) {
+        TRY(fs_make_folder(folder));
+        TRY(fs_check_writable(folder));
     }
-    err =
-        trained_exec_new(model, runtime->backend, model->about.weights ? NULL : &out->algorithms, &out->exec);
-    err = comm_agree(runtime->comm, err, "planning the model");
-out:
-    algorithm_choice_free(&choice);
-    mem_free(&shapes);
-    return err;
+    if (!json) return ERR_OK;
+    TRY(fs_temp_open(&out->file, "file", json));
+    return fs_temp_stream(&out->file, &out->stream);
 }
 
-void detector_plan_free(detector_plan_t *plan)
+err_t prediction_files_line(prediction_files_t *files)
 {
-    exec_free(&plan->exec);
-    algorithms_free(&plan->algorithms);
+    TRY(files->json.status);
+    if (files->stream && fprintf(files->stream, "%s\n", files->json.text) < 0)
+        return fs_temp_fail(&files->file, errno);
+    json_reset(&files->json);
+    return ERR_OK;
+}
+
+err_t prediction_files_picture(const prediction_files_t *files, int64_t index, const char *image,
+                               char out[FS_PATH_MAX])
+{
+    char name[300];
+    const char *slash = strrchr(image, '/'), *base = slash ? slash + 1 : image, *dot = strrchr(base, '.');
+    int n = dot ? (int)(dot - base) : (int)strlen(base);
+    snprintf(name, sizeof name, "%06" PRId64 "-%.*s.png", index + 1, n < 240 ? n : 240, base);
+    return fs_join(out, files->folder, name);
+}
+
+err_t prediction_files_commit(prediction_files_t *files)
+{
+    FILE *stream = files->stream;
+    if (!stream) return ERR_OK;
+    files->stream = NULL;
+    if (fclose(stream) != 0) return fs_temp_fail(&files->file, errno);
+    return fs_temp_commit(&files->file);
+}
+
+void prediction_files_close(prediction_files_t *files)
+{
+    if (files->stream) fclose(files->stream);
+    files->stream = NULL;
+    fs_temp_discard(&files->file);
+    json_free(&files->json);
 }

@@ -1,42 +1,21 @@
 /* SPDX-License-Identifier: MIT */
-/* A trained model for `dptrain eval` and `dptrain predict`, from a checkpoint or from the weights of another
- * program. Rank 0 reads it and shares it with the others. */
+/* Of this room: a trained model, which rank 0 reads from a checkpoint or weights and shares with the others; what each
+ * kind of model does; the files of predictions. */
 #ifndef TRAIN_INFERENCE_TRAINED_MODEL_H
 #define TRAIN_INFERENCE_TRAINED_MODEL_H
 
+#include <stdio.h>
+
 #include "base/fs.h"
-#include "base/opt.h"
-#include "cluster/comm/comm.h"
-#include "cluster/session/runtime.h"
+#include "base/json.h"
+#include "compute/graph/exec.h"
 #include "compute/models/model.h"
 #include "compute/ops/hd_buffer.h"
 #include "data/annotation/sample.h"
-#include "data/load/loader.h"
-#include "train/detect/detector.h"
-
-/* Options that describe FILE.npz; a checkpoint has its own values. */
-typedef struct weights_options {
-    const char *model, *names, *task, *eval_crop, *stem;
-    int64_t input_size;
-    bool size_of_file; /* input_size is weights_take_size's */
-    double norm_epsilon;
-} weights_options_t;
-extern const opt_t weights_option_table[];
-extern const int n_weights_options;
-
-/* Whether the path names weights (.npz) rather than a checkpoint. */
-bool trained_is_weights(const char *path);
-
-/* ERR_USAGE: weights without --model, or options that do not apply to a checkpoint.
- *
- *   group  of weights_option_table, after parsing */
-err_t weights_options_check(const weights_options_t *options, const opt_group_t *group, const char *path);
-
-/* Rank 0, before the data is opened. Takes --input-size from the file unless it is given: exports have it. */
-void weights_take_size(const char *path, weights_options_t *options);
-
-/* The transform of images that the options describe. */
-err_t weights_transform(const weights_options_t *options, transform_settings_t *out);
+#include "data/dataset/dataset.h"
+#include "data/score/results.h"
+#include "store/checkpoint/file.h"
+#include "train/inference/inference.h"
 
 /* The part that is sent to the other ranks as it is. */
 typedef struct trained_about {
@@ -44,14 +23,8 @@ typedef struct trained_about {
     char data[FS_PATH_MAX]; /* that it was trained on, as in dataset_choose; "": unknown */
     char data_xxh3[20];
     char model[GRAPH_NAME_MAX];
-    shape_t sample; /* [1, h, w, c] */
-    int n_classes;
-    dtype_t compute;
-    bool detects;            /* a detector */
-    model_norm_t batch_norm; /* of a detector's checkpoint */
-    model_stem_t stem;       /* of a ResNet */
+    model_options_t build; /* its pointers mean nothing: norm_epsilon and freeze stand apart */
     double norm_epsilon;
-    int64_t box_block, mask_block; /* model_options_t's */
     pixel_norm_t norm;
     transform_settings_t transform; /* of folders and shards, as in training */
     transform_task_t task;
@@ -76,9 +49,34 @@ typedef struct trained_model {
     int32_t n_categories;
 } trained_model_t;
 
-/* Collective. Reads a checkpoint, or the newest valid one of a folder, and shares it. Does nothing for weights, which
- * need to know their data first. Free *out with trained_free, also after an error. */
-err_t trained_open(comm_t *comm, const char *where, const backend_t *backend, trained_model_t *out);
+/* Rank 0. Reads attributes that only checkpoints of a kind of model have. */
+typedef err_t (*trained_read_t)(const checkpoint_t *checkpoint, trained_model_t *model);
+
+/* What a kind of model does; kinds.c lists them and chooses by the model's name. */
+typedef struct inference {
+    /* What --data must be to evaluate weights; NULL: it may be missing. */
+    const char *needs_data;
+    /* ERR_USAGE: an option was given that only the other kind has. */
+    err_t (*check_options)(const char *model, const inference_options_t *options, const opt_group_t *groups,
+                           int n_groups);
+    trained_read_t read; /* NULL: there are none */
+    /* Collective; see inference_run.
+     *
+     *   model  as trained_open left it; weights are read into it */
+    err_t (*evaluate)(runtime_t *runtime, trained_model_t *model, const inference_options_t *options);
+    err_t (*predict)(runtime_t *runtime, trained_model_t *model, const inference_options_t *options);
+} inference_t;
+
+/* Rank 0, before the data is opened. Takes --input-size from the file unless it is given: exports have it. */
+void weights_take_size(const char *path, weights_options_t *options);
+
+/* The transform of images that the options describe. */
+err_t weights_transform(const weights_options_t *options, transform_settings_t *out);
+
+/* Collective. Reads a checkpoint, or the newest valid one of a folder, and shares it. Of weights only notes that they
+ * are weights: they need to know their data first. Free *out with trained_free, also after an error. */
+err_t trained_open(comm_t *comm, const char *where, const backend_t *backend, trained_read_t read_rest,
+                   trained_model_t *out);
 
 /* Collective. The number of threads of the training run, if it ran on as many ranks and here are more: for the same
  * bits. */
@@ -105,56 +103,55 @@ err_t trained_exec_new(const trained_model_t *model, const backend_t *backend, c
 
 void trained_free(trained_model_t *model);
 
-/* The rest is for detectors. */
-typedef struct detector_settings {
-    canvas_options_t canvas;
-    uint64_t canvas_given; /* opt_group_t.given of canvas_option_table */
-    detections_options_t detections;
-} detector_settings_t;
+/* The files written: a folder of pictures, and a JSON object per line and image. */
+typedef struct prediction_files {
+    const char *folder; /* NULL: no pictures */
+    json_t json;        /* the next line; the caller writes it */
+    fs_temp_t file;
+    FILE *stream; /* NULL: no lines */
+} prediction_files_t;
 
-/* ERR_USAGE: an option was given that classifiers have and detectors do not, or, unless the model is a detector, the
- * other way round.
+/* Creates the folder and the file; either may be NULL. Close them, also after an error. */
+err_t prediction_files_open(const char *folder, const char *json, prediction_files_t *out);
+
+/* Writes the line, if there is a file, and empties it. */
+err_t prediction_files_line(prediction_files_t *files);
+
+/* The path of an image's picture, FOLDER/000001-NAME.png; the number keeps names apart and in order. */
+err_t prediction_files_picture(const prediction_files_t *files, int64_t index, const char *image,
+                               char out[FS_PATH_MAX]);
+
+/* Makes the file of lines appear. */
+err_t prediction_files_commit(prediction_files_t *files);
+void prediction_files_close(prediction_files_t *files);
+
+/* The rest is for tests. */
+typedef struct prediction_class {
+    int class;
+    double probability;
+} prediction_class_t;
+
+/* The n classes with the highest scores, best first; of equal scores the lower class comes first, as in
+ * evaluation. probability: the task's.
  *
- *   model   its name; NULL: unknown, no detector
- *   own     groups of options of detectors
- *   others  keys of options of classifiers, NULL-terminated; all among `groups` */
-err_t detector_check_options(const char *model, const opt_group_t *own, int n_own, opt_group_t *groups,
-                             int n_groups, const char *const *others);
+ *   out  [n], n ≤ n_classes */
+void prediction_rank(const float *logits, int n_classes,
+                     double (*probability)(const float *logits, int n_classes, int k), int n,
+                     prediction_class_t *out);
 
-/* Rank 0. The canvases that the options ask for; what they leave open is as in the run of a checkpoint. */
-err_t detector_canvases(const trained_model_t *model, const detector_settings_t *settings, canvases_t *out);
+/* An object is found if a detection of its category with the threshold's score has an IoU of 0.5 with it and
+ * finds no other. Crowds are no objects; a detection of which at least half lies in one is neither right nor wrong. */
+typedef struct worst_image {
+    int32_t image;    /* row of the truths */
+    int64_t first, n; /* its detections among the results, which are sorted by image */
+    int32_t found, missed, wrong;
+} worst_image_t;
 
-/* Rank 0. Compares the classes of a checkpoint with those of data: ERR_DATA if other categories have the outputs. Warns
- * of other names.
+/* The worst first: by the share of right among all, 2 · found / (2 · found + missed + wrong), ascending, then by
+ * the number of mistakes, then by the image's id.
  *
- *   data  for messages */
-err_t detector_check_categories(const trained_model_t *model, const category_t *categories,
-                                int32_t n_categories, const char *data);
-
-/* Rank 0. Imports weights.
- *
- *   source  that has the classes, for messages; NULL: they are counted in the file, n_classes does not matter
- *
- * ERR_DATA: weights of another number of classes; others as trained_import. */
-err_t detector_import(const char *path, const weights_options_t *options, const char *source, int n_classes,
-                      const backend_t *backend, trained_model_t *out);
-
-/* ERR_USAGE: `score` asks for masks that the model lacks.
- *
- *   masks  with "auto", whether there are masks */
-err_t detector_choose_masks(const graph_t *graph, const char *score, bool *masks);
-
-/* What runs a trained detector; starts zeroed. */
-typedef struct detector_plan {
-    algorithms_t algorithms;
-    exec_t *exec; /* detector_options_t's; NULL: weights' */
-} detector_plan_t;
-
-/* Collective. Pushes the weights to the device. A checkpoint gets an executor with its own algorithms, for the bits of
- * its run's evaluation; rcnn_algorithms decides on canvases that the run did not have. After detectors are opened,
- * call exec_ready. */
-err_t detector_plan_make(const runtime_t *runtime, const trained_model_t *model, const canvases_t *canvases,
-                         detector_plan_t *out);
-void detector_plan_free(detector_plan_t *plan);
+ *   results  sorted by image, in each by score
+ *   out      [truths->n_images] receives all images */
+err_t worst_images(const truths_t *truths, const results_t *results, double threshold, worst_image_t *out);
 
 #endif
