@@ -6,7 +6,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "train/run/setup.h"
-#include "train/run/step.h"
+#include "train/run/trainer.h"
 
 typedef enum evaluation_due {
     EVALUATION_NONE,

@@ -2,7 +2,7 @@
 /* The memory of a run's gradients: shared with the communicator, and with --reproducible of each shard. */
 #include "base/mem.h"
 #include "train/run/setup.h"
-#include "train/run/step.h"
+#include "train/run/trainer.h"
 
 static err_t wrap_tails(const backend_t *backend, train_learning_t *learning)
 {

@@ -5,7 +5,7 @@
 #include "base/log.h"
 #include "base/progress.h"
 #include "cluster/comm/watchdog.h"
-#include "train/run/step.h"
+#include "train/run/trainer.h"
 
 /* After a step, or where the run before was stopped: the end of an epoch or an evaluation, if one is due, and a
  * checkpoint.

@@ -9,7 +9,7 @@
 #include "train/run/options.h"
 #include "train/run/replicas.h"
 #include "train/run/setup.h"
-#include "train/run/step.h"
+#include "train/run/trainer.h"
 
 struct rerun {
     trainer_t t;

@@ -4,7 +4,7 @@
 #ifndef TRAIN_RUN_RESUME_CHECK_H
 #define TRAIN_RUN_RESUME_CHECK_H
 
-#include "train/run/step.h"
+#include "train/run/trainer.h"
 
 /* Of the losses' difference: relative, and absolute near 0. Other numbers of ranks and threads changed the loss of small
  * models by less than 2e-6 in fp32 and 5e-4 in bf16. */

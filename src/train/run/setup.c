@@ -14,7 +14,7 @@
 #include "train/run/guard.h"
 #include "train/run/options.h"
 #include "train/run/setup.h"
-#include "train/run/step.h"
+#include "train/run/trainer.h"
 
 err_t trainer_plan_steps(trainer_t *t)
 {

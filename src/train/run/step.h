@@ -5,19 +5,6 @@
 
 #include "train/run/trainer.h"
 
-/* How steps go, with the options and buffers of a run that is prepared. Not collective. */
-step_plan_t step_plan_make(const trainer_t *t);
-
-/* Learning rate of the next step. */
-double trainer_rate(const trainer_t *t);
-
-/* Collective. Runs step t->at.step, and moves t->at past it. ERR_GATE naming step and layer when the loss is not finite.
- * On a GPU the step after it may have begun (t->steps.ahead), unless something is due that needs its weights. */
-err_t trainer_step(trainer_t *t, step_result_t *result);
-
-/* Not collective. At the end of an epoch, after what follows it: moves t->at to the next. */
-void trainer_next_epoch(trainer_t *t);
-
 /* Collective, of a detector's last step, with n images over all ranks: writes the array "images" of its record. The
  * images of a rank follow one another in the order of its passes. Does nothing for classifiers.
  *

@@ -4,7 +4,7 @@
 #define TRAIN_RUN_TRIAL_H
 
 #include "cluster/session/runtime.h"
-#include "train/run/step.h"
+#include "train/run/trainer.h"
 
 typedef struct trial trial_t;
 
