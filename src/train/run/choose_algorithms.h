@@ -7,7 +7,7 @@
 #define TRAIN_RUN_CHOOSE_ALGORITHMS_H
 
 #include "cluster/session/runtime.h"
-#include "compute/graph/algorithms.h"
+#include "train/run/choices.h"
 
 typedef struct algorithm_request {
     /* "fixed", "measure", "rule", or the path of a table (compute/graph/algorithms.h). NULL, for evaluation: the
@@ -29,16 +29,6 @@ typedef struct algorithm_request {
     const double *measure_sec;
     bool tells; /* show the progress of measuring */
 } algorithm_request_t;
-
-typedef struct algorithm_choice {
-    algorithms_t table; /* empty: the backend's own rule */
-    char *text;         /* the table as text, for the checkpoint */
-    char from[16];      /* "fixed", "file", "checkpoint", "cache", "measured", "rule" */
-    char about[128];    /* for the console: "algorithms measured (3.1 s)" */
-    char libraries[96]; /* that were loaded for some of them, on rank 0: "cuDNN 9.19.0", or "" */
-    double measure_sec;
-    int n_by_rule; /* choices left to the backend's rule because time ran out */
-} algorithm_choice_t;
 
 /* Collective. ERR_USAGE naming the line when the file is invalid. Planning the model checks that the named
  * algorithms exist. Free with algorithm_choice_free. */

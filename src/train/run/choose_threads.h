@@ -8,6 +8,7 @@
 
 #include "cluster/session/runtime.h"
 #include "compute/graph/measure.h"
+#include "train/run/choices.h"
 
 typedef struct thread_request {
     runtime_t *runtime; /* nothing is planned on its backend yet */
@@ -18,13 +19,6 @@ typedef struct thread_request {
                        step_time_t *out); /* NULL, except in tests: measure_step */
     void *context;
 } thread_request_t;
-
-typedef struct thread_choice {
-    /* "option", "fixed" (--reproducible), "checkpoint", "share", "measured", "cache" */
-    char from[16];
-    double measure_sec;
-    bool calm; /* measured without other processes, and so cached */
-} thread_choice_t;
 
 /* Collective. Sets the runtime's number of threads. */
 err_t thread_choice_make(const thread_request_t *request, thread_choice_t *out);

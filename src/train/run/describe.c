@@ -74,9 +74,9 @@ static const char *why_threads(const trainer_t *t, char *space, size_t n_bytes)
     const runtime_t *runtime = &t->runtime;
     space[0] = '\0';
     for (int i = 0; runtime->n_threads < runtime->n_cpus && i < 3; i++)
-        if (strcmp(t->threads.from, froms[i]) == 0)
+        if (strcmp(t->model.threads.from, froms[i]) == 0)
             snprintf(space, n_bytes, " of %d (%s%s)", runtime->n_cpus, whys[i],
-                     i == 0 && !t->threads.calm ? " beside other processes" : "");
+                     i == 0 && !t->model.threads.calm ? " beside other processes" : "");
     return space;
 }
 
@@ -115,8 +115,9 @@ static const op_algorithms_t *algorithms_of(const trainer_t *t, int node)
 {
     int64_t first, n = 1; /* of detectors: an image on the largest canvas */
     if (!t->options->detects)
-        n = trainer_part(t, sampler_shard(t->input.sampler, t->input.global_batch, 0, t->comm->size, &first),
-                         0, &first);
+        n = train_part(&t->input,
+                       sampler_shard(t->input.sampler, t->input.global_batch, 0, t->comm->size, &first), 0,
+                       &first);
     const op_algorithms_t *used = exec_algorithms(t->model.exec, n, true, node);
     return used && used->name[OP_FORWARD][0] ? used : NULL;
 }
@@ -205,7 +206,7 @@ static void print_sizes(const trainer_t *t)
 void trainer_print_data(const trainer_t *t)
 {
     const dataset_info_t *info = &t->input.dataset->info;
-    const int n_readers = trainer_loader_threads(t);
+    const int n_readers = t->input.n_threads;
     log_note("  data    %s (%s)", info->source, t->input.why);
     print_images(t);
     print_sizes(t);
@@ -401,8 +402,8 @@ err_t trainer_record_run(trainer_t *t)
     for (int r = 0; r < t->comm->size; r++) json_string(j, NULL, t->comm->places[r].host);
     json_array_end(j);
     json_int(j, "threads", t->runtime.n_threads);
-    json_string(j, "threads_from", t->threads.from);
-    json_int(j, "loader_threads", trainer_loader_threads(t));
+    json_string(j, "threads_from", t->model.threads.from);
+    json_int(j, "loader_threads", t->input.n_threads);
     json_int(j, "cpus", t->model.start_use.n_cpus);
     cpu_use_json(&t->model.start_use, j);
     json_string(j, "device", t->runtime.backend->name);

@@ -19,7 +19,7 @@
 #include "train/output/profile.h"
 #include "train/output/tensorboard.h"
 #include "train/output/trace_file.h"
-#include "train/run/choose_algorithms.h"
+#include "train/run/choices.h"
 #include "train/run/guards.h"
 #include "train/run/recorded_step.h"
 #include "train/task/task.h"
@@ -45,12 +45,23 @@ typedef struct train_input {
     dataset_weigher_t weigher;      /* sampler_options_t's */
     sampler_t *sampler;
     int64_t global_batch, max_local; /* samples per step: over all ranks, at most on this one */
+    /* This rank's shards of a batch, one without --reproducible; --accumulate cuts each into parts between groups of
+     * `grain` samples. */
+    int n_shards, n_parts;
+    int64_t grain;
+    int n_threads; /* that read and decode images on this rank: of the CPUs that computing leaves */
     prefetcher_t prefetcher;
     corrupt_samples_t bad;
     input_stats_t stats;       /* of the epoch so far, in this process */
     int64_t n_trained;         /* samples of these steps, of all ranks */
     bool kept_run, kept_cache; /* the hashes of files that are known */
 } train_input_t;
+
+/* Size and first sample of a part of a shard of n samples. */
+static inline int64_t train_part(const train_input_t *input, int64_t n, int part, int64_t *first)
+{
+    return sampler_split(n, part, input->n_parts, input->grain, first);
+}
 
 /* The network, its weights, and how a step computes. */
 typedef struct train_model {
@@ -61,6 +72,8 @@ typedef struct train_model {
     algorithm_choice_t algorithms;
     cpu_watch_t cpu_watch; /* of start-up, then of the steps after the warm-up */
     cpu_use_t start_use;   /* of start-up */
+    thread_choice_t threads;
+    int64_t n_threads; /* the same number on all ranks; 0: they differ */
     exec_t *exec;
     train_images_t *images; /* of a detector; NULL: a classifier */
     int64_t micro_batch;    /* of a detector: images per pass, at most */

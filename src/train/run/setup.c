@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Sets up and tears down a run: model, executor, gradients, prefetcher. Rank 0 decides and broadcasts, every
- * rank builds, all agree. The data is left to open_data.c, memory of gradients to gradients.c,
- * the steps to loop.c. */
+ * rank builds, all agree. The data is left to open_data.c, the
+ * steps to loop.c. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -20,6 +20,7 @@ err_t trainer_plan_steps(trainer_t *t)
 {
     train_options_t *o = t->options;
     int64_t n_train = t->input.dataset->info.n_samples[SPLIT_TRAIN];
+    t->input.n_threads = prefetcher_threads(&t->runtime, t->input.dataset, o->loader.threads);
     t->input.global_batch = o->batch ? o->batch : o->batch_per_rank * t->comm->size;
     if (t->input.global_batch < t->comm->size)
         RAISE(ERR_USAGE, "--batch %lld is smaller than the %d ranks; every rank needs at least one sample",
@@ -63,6 +64,9 @@ err_t trainer_plan_steps(trainer_t *t)
     }
     int64_t first;
     TRY(sampler_new(&sampler, &t->input.sampler));
+    t->input.n_shards = sampler_shards(t->input.sampler, t->comm->size) / t->comm->size;
+    t->input.n_parts = (int)o->accumulate;
+    t->input.grain = o->bn_group ? o->bn_group : 1;
     t->input.max_local =
         sampler_share(t->input.sampler, t->input.global_batch, t->comm->rank, t->comm->size, &first);
     int64_t per_epoch = sampler_batches(t->input.sampler);
@@ -138,9 +142,38 @@ static err_t build_model(trainer_t *t)
     return ERR_OK;
 }
 
-int trainer_loader_threads(const trainer_t *t)
+static err_t wrap_tails(const backend_t *backend, train_learning_t *learning)
 {
-    return prefetcher_threads(&t->runtime, t->input.dataset, t->options->loader.threads);
+    const size_t n_bytes = (size_t)learning->n_tail * sizeof(float),
+                 offset = learning->grads.n_bytes - n_bytes;
+    void *host = backend->memory ? NULL : (char *)learning->grads.host + offset;
+    void *device = backend->memory ? (char *)learning->grads.device + offset : NULL;
+    for (int i = 0; i < BACKEND_SLOTS; i++)
+        TRY(hd_buffer_wrap(backend, n_bytes, "a step's totals", host, device, &learning->tails[i]));
+    return ERR_OK;
+}
+
+/* Gradients live in the communicator's memory. The backend writes there directly or through its own copy. */
+err_t trainer_prepare(trainer_t *t)
+{
+    t->learning.n_tail = TAIL_COUNT + t->guests.n_floats;
+    int64_t n = t->model.graph->n_flat_trained + t->learning.n_tail;
+    size_t n_bytes = (size_t)n * sizeof(float);
+    TRY(comm_buffer_new(t->comm, n_bytes, &t->learning.buffer));
+    TRY(comm_buffer_choose(t->comm, &t->learning.buffer, n));
+    comm_buffer_set_exact(&t->learning.buffer, t->learning.n_tail);
+    t->learning.bucket =
+        (bucket_t){.comm = t->comm,
+                   .buffer = &t->learning.buffer,
+                   .n_min = bucket_floats(t->options->runtime.bucket, t->model.graph->n_flat_trained)};
+    err_t err = hd_buffer_wrap(t->runtime.backend, n_bytes, "gradients", t->learning.buffer.data,
+                               t->learning.buffer.device, &t->learning.grads);
+    if (err == ERR_OK) err = wrap_tails(t->runtime.backend, &t->learning);
+    t->steps.plan = step_plan_make(t);
+    if (err == ERR_OK)
+        err = recorded_step_open(t->runtime.backend, t->options->runtime.cuda_graph, t->steps.plan.why_host,
+                                 &t->model.recorded);
+    return comm_agree(t->comm, err, "allocating gradient buffers");
 }
 
 /* Images in memory cannot be corrupt. */
@@ -149,27 +182,16 @@ static corrupt_samples_t *corrupt_samples_of(train_input_t *input)
     return input->dataset->ops->read ? &input->bad : NULL;
 }
 
-int trainer_local_shards(const trainer_t *t)
-{
-    return sampler_shards(t->input.sampler, t->comm->size) / t->comm->size;
-}
-
-int64_t trainer_part(const trainer_t *t, int64_t n, int part, int64_t *first)
-{
-    int64_t grain = t->options->bn_group ? t->options->bn_group : 1;
-    return sampler_split(n, part, (int)t->options->accumulate, grain, first);
-}
-
 /* Plans training on each part of each of this rank's shards of a global batch of n samples. */
 static err_t prepare_batch(trainer_t *t, int64_t n)
 {
-    int n_shards = trainer_local_shards(t);
+    const int n_shards = t->input.n_shards;
     for (int i = 0; i < n_shards; i++) {
         int64_t first;
         int64_t n_shard =
             sampler_shard(t->input.sampler, n, t->comm->rank * n_shards + i, t->comm->size, &first);
-        for (int k = 0; k < t->options->accumulate; k++)
-            TRY(exec_prepare(t->model.exec, trainer_part(t, n_shard, k, &first), true));
+        for (int k = 0; k < t->input.n_parts; k++)
+            TRY(exec_prepare(t->model.exec, train_part(&t->input, n_shard, k, &first), true));
     }
     return ERR_OK;
 }
@@ -177,7 +199,7 @@ static err_t prepare_batch(trainer_t *t, int64_t n)
 /* Measures for whole batches only; the smaller last batch of an epoch uses the backend's rule. */
 static err_t trainer_choose_algorithms(trainer_t *t)
 {
-    const double measure_sec = fmax(t->options->measure_sec - t->threads.measure_sec, 0);
+    const double measure_sec = fmax(t->options->measure_sec - t->model.threads.measure_sec, 0);
     algorithm_request_t request = {.option = t->options->algorithms,
                                    .option_given = train_options_given(t->options, "algorithms"),
                                    .saved = t->model.saved_algorithms,
@@ -191,8 +213,8 @@ static err_t trainer_choose_algorithms(trainer_t *t)
     for (int i = 0; i < n_shards; i++) {
         int64_t first,
             n_shard = sampler_shard(t->input.sampler, t->input.global_batch, i, t->comm->size, &first);
-        for (int k = 0; k < t->options->accumulate; k++)
-            batch_size_add(request.sizes, &request.n_sizes, trainer_part(t, n_shard, k, &first), true);
+        for (int k = 0; k < t->input.n_parts; k++)
+            batch_size_add(request.sizes, &request.n_sizes, train_part(&t->input, n_shard, k, &first), true);
     }
     int64_t n_evaluated = evaluation_batch(t->input.dataset);
     split_t split = evaluation_split(t->input.dataset);
@@ -238,7 +260,7 @@ static err_t build_executor(trainer_t *t)
                                       .limit = t->options->eval_samples,
                                       .norm = t->input.dataset->info.norm,
                                       .bad = corrupt_samples_of(&t->input),
-                                      .n_threads = trainer_loader_threads(t),
+                                      .n_threads = t->input.n_threads,
                                       .timeout_sec = t->options->runtime.timeout_sec};
     if (t->options->eval) TRY(evaluator_open(&evaluation, &t->evaluator));
     return exec_ready(t->model.exec);
@@ -263,7 +285,7 @@ loader_options_t trainer_loader_options(trainer_t *t)
         .batch = epoch_ended ? 0 : t->at.batch,
         .n_batches = steps_left(t),
         .max_local = t->input.max_local,
-        .n_threads = trainer_loader_threads(t),
+        .n_threads = t->input.n_threads,
         .timeout_sec = t->options->runtime.timeout_sec,
         .norm = t->input.dataset->info.norm,
         .seed = (uint64_t)t->options->seed,
@@ -288,8 +310,7 @@ static err_t begin_trace(trainer_t *t)
         .n_steps = steps_left(t),
         .n_traced = t->options->trace_steps,
         .n_layers = t->model.graph->n_nodes,
-        .n_parts = t->options->detects ? detector_trace_parts(t)
-                                       : (int)t->options->accumulate * trainer_local_shards(t),
+        .n_parts = t->options->detects ? detector_trace_parts(t) : t->input.n_parts * t->input.n_shards,
     };
     return trace_file_begin(t->comm, &options, &t->output.trace);
 }
@@ -318,9 +339,20 @@ err_t trainer_plan(trainer_t *t)
     return comm_agree(t->comm, build_executor(t), "planning the model");
 }
 
+static err_t open_shards(trainer_t *t)
+{
+    TRY(mem_new(sizeof *t->learning.shards, "shards", &t->learning.shards));
+    const shards_options_t options = {.n_all = (int)t->options->reproducible,
+                                      .n_floats = t->model.graph->n_flat_trained + t->learning.n_tail,
+                                      .n_hashed = t->model.graph->n_flat_trained + TASK_N_SUMS,
+                                      .n_states = t->model.graph->n_flat_states};
+    TRY(shards_open(t->comm, t->runtime.backend, &options, t->learning.shards));
+    return shards_set_states(t->learning.shards, t->model.states.host);
+}
+
 err_t trainer_begin(trainer_t *t)
 {
-    if (t->options->reproducible) TRY(comm_agree(t->comm, trainer_open_shards(t), "allocating shards"));
+    if (t->options->reproducible) TRY(comm_agree(t->comm, open_shards(t), "allocating shards"));
     /* Initial weights are equal by construction, unless a host's libm differs in the last bit. */
     TRY(comm_broadcast(t->comm, t->model.params.host, t->model.graph->n_flat_params * (int64_t)sizeof(float),
                        0, "broadcasting weights"));

@@ -4,6 +4,7 @@
 #ifndef TRAIN_RUN_SETUP_H
 #define TRAIN_RUN_SETUP_H
 
+#include "train/run/choose_algorithms.h"
 #include "train/run/trainer.h"
 
 /* Opens the data on all ranks, compares it, and decodes images of each kind on rank 0. */
@@ -66,9 +67,6 @@ err_t detector_evaluate(trainer_t *t, evaluation_t *out);
 
 /* Their lines of the header: images, those left out, canvases. Not collective. */
 void detector_print_images(const trainer_t *t);
-
-/* With --reproducible: the gradients of each shard. Not collective. gradients.c. */
-err_t trainer_open_shards(trainer_t *t);
 
 /* Sets output->folder. Rank 0 only, not collective. */
 err_t train_choose_folder(const train_options_t *options, train_output_t *output);

@@ -122,7 +122,7 @@ err_t trainer_make_content(const trainer_t *t, float *states, trainer_content_t 
     if (out->class_names) attrs[n_attrs++] = ckpt_text("class_names", out->class_names);
     if (out->category_ids) attrs[n_attrs++] = ckpt_text("category_ids", out->category_ids);
     if (t->at.evaluation_due) attrs[n_attrs++] = ckpt_int("evaluation_due", 1);
-    if (t->n_threads > 0) attrs[n_attrs++] = ckpt_int("threads", t->n_threads);
+    if (t->model.n_threads > 0) attrs[n_attrs++] = ckpt_int("threads", t->model.n_threads);
     for (int i = 0; t->options->detects && i < TASK_N_SUMS; i++)
         if (checkpoint_sum_names[i]) attrs[n_attrs++] = ckpt_real(checkpoint_sum_names[i], t->at.sums[i]);
     n_attrs += put_best(&t->task.metrics, &t->at, out->best_names, attrs + n_attrs);

@@ -104,7 +104,7 @@ static exec_batch_t shard_of(const trainer_t *t, const exec_batch_t *batch, int6
 
 static exec_batch_t part_of_shard(const trainer_t *t, const exec_batch_t *shard, int index)
 {
-    int64_t first, n = trainer_part(t, shard->n, index, &first);
+    int64_t first, n = train_part(&t->input, shard->n, index, &first);
     return slice_of(t, shard, first, n);
 }
 

@@ -5,7 +5,6 @@
 
 #include "cluster/session/runtime.h"
 #include "train/detect/evaluate.h"
-#include "train/run/choose_threads.h"
 #include "train/run/guest.h"
 #include "train/run/parts.h"
 #include "train/run/target.h"
@@ -74,9 +73,7 @@ typedef struct trainer {
     train_options_t *options;
     bool is_trial; /* train/run/trial.h: without header, folder and records */
     runtime_t runtime;
-    comm_t *comm;      /* runtime.comm */
-    int64_t n_threads; /* the same number on all ranks; 0: they differ */
-    thread_choice_t threads;
+    comm_t *comm; /* runtime.comm */
     train_task_t task;
     train_position_t at;
     train_input_t input;
@@ -134,15 +131,6 @@ err_t train_expect_files(comm_t *comm, const train_input_t *input, const char *c
 
 /* Collective. Averages batch norm's running statistics over the ranks (or shards). */
 err_t trainer_average_states(trainer_t *t);
-
-/* Threads that read and decode images on this rank. */
-int trainer_loader_threads(const trainer_t *t);
-
-/* This rank's shards of a batch: 1 without --reproducible. */
-int trainer_local_shards(const trainer_t *t);
-
-/* Size and first sample of one of the parts that --accumulate cuts a shard of n samples into. */
-int64_t trainer_part(const trainer_t *t, int64_t n, int part, int64_t *first);
 
 /* Which checkpoints pruning keeps. */
 ckpt_keep_t trainer_keep(const trainer_t *t);
