@@ -71,8 +71,10 @@ typedef struct guest {
     err_t (*begin)(void *state);
     void (*close)(void **state);
 
-    /* Before the loop and each step: WISH_…. */
-    unsigned (*wishes)(void *state);
+    /* Before the loop (WISH_STOP alone matters) and before each step, in which the wish is granted: WISH_….
+     *
+     *   begins  a step begins */
+    unsigned (*wishes)(void *state, bool begins);
     /* Before a step, with its floats cleared: sets this rank's. take: the sums over all ranks, before the update. */
     void (*put)(void *state, float *floats);
     err_t (*take)(void *state, const float *floats);
@@ -134,7 +136,7 @@ void *guests_state(const guests_t *guests, const guest_t *guest);
 
 /* Each calls the member of its name. */
 err_t guests_begin(guests_t *guests);
-unsigned guests_wishes(guests_t *guests);
+unsigned guests_wishes(guests_t *guests, bool begins);
 void guests_put(guests_t *guests, float *floats);
 err_t guests_take(guests_t *guests, const float *floats);
 bool guests_pause(const guests_t *guests, int64_t done);

@@ -48,10 +48,10 @@ err_t guests_begin(guests_t *guests)
     return ERR_OK;
 }
 
-unsigned guests_wishes(guests_t *guests)
+unsigned guests_wishes(guests_t *guests, bool begins)
 {
     unsigned wishes = 0;
-    EACH(i, guests, wishes) wishes |= guests->at[i].guest->wishes(guests->at[i].state);
+    EACH(i, guests, wishes) wishes |= guests->at[i].guest->wishes(guests->at[i].state, begins);
     return wishes;
 }
 

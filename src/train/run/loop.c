@@ -27,7 +27,7 @@ static err_t begin(trainer_t *t, bool *stop)
     watchdog_time_calls(true);
     TRY(comm_agree(t->comm, guests_begin(&t->guests), "start-up"));
     TRY(guests_end_change(&t->guests, CHANGE_STEP));
-    int32_t asked = guests_wishes(&t->guests) & WISH_STOP ? 1 : 0;
+    int32_t asked = guests_wishes(&t->guests, false) & WISH_STOP ? 1 : 0;
     TRY(comm_allreduce(t->comm, &asked, 1, DTYPE_I32, COMM_MAX, "start-up"));
     *stop = asked > 0;
     if (t->at.evaluation_due && !*stop) TRY(finish_step(t, false));

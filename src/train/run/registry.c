@@ -190,8 +190,9 @@ static bool due_clock(const trainer_t *t)
 {
     return t->comm->rank == 0 && checkpoint_interval_due(t);
 }
-static unsigned iv_wishes(void *t)
+static unsigned iv_wishes(void *t, bool begins)
 {
+    (void)begins;
     return due_clock(t) ? WISH_SAVE : 0;
 }
 static bool iv_pauses(const void *s, int64_t done)
@@ -276,8 +277,9 @@ static err_t endrec(void *t, const run_end_t *e)
 }
 static const guest_t end_guest = {.name = "end record", .open = take_trainer, .at_end = endrec};
 
-static unsigned stop_wishes(void *t)
+static unsigned stop_wishes(void *t, bool begins)
 {
+    (void)begins;
     (void)t;
     return stop_requested() ? WISH_STOP : 0;
 }

@@ -181,7 +181,7 @@ static void put_tail(train_step_t *step)
     trainer_t *t = step->t;
     float *tail = step_tail(t, step->number);
     step->failure = t->comm->rank == 0 ? trainer_poll_checkpoint(t) : ERR_OK;
-    const unsigned wishes = guests_wishes(&t->guests);
+    const unsigned wishes = guests_wishes(&t->guests, true);
     tail[TAIL_SAVE] = wishes & WISH_SAVE ? 1 : 0;
     tail[TAIL_STOP] = wishes & WISH_STOP ? 1 : 0;
     tail[TAIL_FAILED] = step->failure != ERR_OK ? 1 : 0;
