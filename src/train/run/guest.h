@@ -118,6 +118,7 @@ typedef struct guest {
 /* The guests that take part. */
 enum { GUESTS_MAX = 24 };
 typedef struct guests {
+    const guest_t *const *registry; /* what they were chosen from; ends with NULL */
     int n;
     struct {
         const guest_t *guest;
@@ -127,7 +128,7 @@ typedef struct guests {
     int64_t n_floats; /* of all */
 } guests_t;
 
-/* Chooses from a registry, which ends with NULL. Collective ones agree by `wanted`. */
+/* Chooses from a registry. Collective ones agree by `wanted`. */
 void guests_choose(const guest_t *const *registry, const struct trainer *t, guests_t *out);
 err_t guests_open(guests_t *guests, struct trainer *t);
 void guests_close(guests_t *guests);

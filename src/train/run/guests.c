@@ -11,7 +11,7 @@
 
 void guests_choose(const guest_t *const *registry, const struct trainer *t, guests_t *out)
 {
-    *out = (guests_t){0};
+    *out = (guests_t){.registry = registry};
     for (; *registry; registry++) {
         const guest_t *guest = *registry;
         if (guest->wanted && !guest->wanted(t)) continue;

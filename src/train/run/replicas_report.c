@@ -7,7 +7,7 @@
 #include "base/hash.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "train/run/interruption.h"
+#include "train/guard/interruption.h"
 #include "train/run/replicas.h"
 
 typedef struct held {

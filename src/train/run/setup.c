@@ -11,7 +11,7 @@
 #include "base/mem.h"
 #include "cluster/comm/watchdog.h"
 #include "compute/models/rcnn.h"
-#include "train/run/guard.h"
+#include "train/guard/guard.h"
 #include "train/run/options.h"
 #include "train/run/setup.h"
 #include "train/run/trainer.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The guests of a training run (train/run/guest.h). */
-#ifndef TRAIN_RUN_GUARD_H
-#define TRAIN_RUN_GUARD_H
+#ifndef TRAIN_GUARD_GUARD_H
+#define TRAIN_GUARD_GUARD_H
 
 #include "train/run/guest.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The last record of a run: why it ended, its speed, its peak memory. */
-#ifndef TRAIN_RUN_END_RECORD_H
-#define TRAIN_RUN_END_RECORD_H
+#ifndef TRAIN_GUARD_END_RECORD_H
+#define TRAIN_GUARD_END_RECORD_H
 
 #include "train/run/trainer.h"
 

@@ -7,8 +7,8 @@
  * state is open, host memory holds a finished step: the main thread changes it only after closing it. On host
  * backends it is open from the end of a step to the next update of the weights. On a GPU it is open during
  * validation, and after a step if a signal has arrived. */
-#ifndef TRAIN_RUN_INTERRUPTION_H
-#define TRAIN_RUN_INTERRUPTION_H
+#ifndef TRAIN_GUARD_INTERRUPTION_H
+#define TRAIN_GUARD_INTERRUPTION_H
 
 #include "train/run/trainer.h"
 

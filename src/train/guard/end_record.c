@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Gathers and writes the end record. When a run ends is left to loop.c and interruption.c. */
-#include "train/run/end_record.h"
+#include "train/guard/end_record.h"
 
 #include <sys/resource.h>
 
@@ -8,7 +8,6 @@
 #include "base/log.h"
 #include "cluster/comm/device.h"
 #include "cluster/comm/watchdog.h"
-#include "train/run/guard.h"
 #include "train/run/telemetry.h"
 
 /* What the measures against faults have cost this rank, and the time of all its steps to compare with. */
@@ -16,7 +15,7 @@ static void put_safety(const trainer_t *t, json_t *j)
 {
     const watchdog_cost_t watchdog = watchdog_cost();
     json_object_begin(j, "safety_sec");
-    for (const guest_t *const *guest = guest_registry; *guest; guest++) {
+    for (const guest_t *const *guest = t->guests.registry; *guest; guest++) {
         const void *state = guests_state(&t->guests, *guest);
         if ((*guest)->spent_sec) json_real(j, (*guest)->name, state ? (*guest)->spent_sec(state) : 0);
     }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Rank 0's last acts after a signal, and the lock that gives them a finished step. When signals arrive and
  * how the process ends is left to cluster/session/signals.c. */
-#include "train/run/interruption.h"
+#include "train/guard/interruption.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -19,8 +19,8 @@
 #include "cluster/session/disk_wait.h"
 #include "cluster/session/signals.h"
 #include "store/checkpoint/store.h"
+#include "train/guard/end_record.h"
 #include "train/run/checkpoint_content.h"
-#include "train/run/end_record.h"
 
 /* mpirun kills its ranks 1 s after it has passed a signal on. */
 static const double launched_sec = 0.8, alone_sec = 8, other_ranks_sec = 0.9;
