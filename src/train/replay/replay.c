@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The steps of a replay, and the judgement on them: who computed wrongly. What to compute is left to plan.c, the
- * trainer to train/run/rerun.c. */
+/* The steps of a replay, computed by a trainer without folder and records, and the judgement on them: who computed
+ * wrongly. What to compute is left to plan.c. */
 #include "train/replay/replay.h"
 
 #include <stdio.h>
@@ -13,7 +13,10 @@
 #include "base/mem.h"
 #include "cluster/session/disk_wait.h"
 #include "train/replay/plan.h"
-#include "train/run/rerun.h"
+#include "train/run/checkpoint_content.h"
+#include "train/run/options.h"
+#include "train/run/replicas.h"
+#include "train/run/setup.h"
 
 /* Compares what is computed again with what the run recorded; rank 0. A wrong rank's gradients reach all others in the
  * next sum, so the first difference decides: gradients come before the weights that they change, and each step before
@@ -21,7 +24,7 @@
 typedef struct judge {
     run_record_t *record;
     const replay_plan_t *plan;
-    const rerun_t *rerun;
+    const trainer_t *t;
     const char *folder;
     int64_t n_gradients, n_checks, n_checkpoints; /* compared and found equal */
     bool differs;
@@ -37,7 +40,7 @@ typedef struct judge_orders {
 /* The process of the job that computed the last step. */
 static int start_now(const judge_t *j)
 {
-    return run_record_start_of(j->record, j->plan->start, rerun_position(j->rerun));
+    return run_record_start_of(j->record, j->plan->start, j->t->at.step);
 }
 
 /* ---- Words ---- */
@@ -76,13 +79,13 @@ static void name_some(judge_t *j, const bool *wrong, int n, int n_wrong, const c
     list_ranks(j, right, n, &good);
     message_append(&j->verdict, "%s %s; %s%s this machine's bits. Everything was equal up to step %lld; %s",
                    bad.text, what, good.text, n - n_wrong > 1 ? " have" : " has",
-                   (long long)rerun_position(j->rerun) - 1, advice);
+                   (long long)j->t->at.step - 1, advice);
 }
 
 /* ---- Gradients ---- */
 static void say_gradients(judge_t *j, const bool *wrong, int n, int n_wrong)
 {
-    const long long step = rerun_position(j->rerun);
+    const long long step = j->t->at.step;
     char what[80];
     message_t all = {0};
     j->differs = true;
@@ -121,7 +124,7 @@ static err_t compare_gradients(judge_t *j, const json_value_t *hashes)
         uint64_t hash;
         if (!run_record_hex(at, &hash))
             RAISE(ERR_DATA, "%s: a step whose gradients have no hash", j->record->path);
-        wrong[r] = hash != rerun_gradient_hash(j->rerun, n, r);
+        wrong[r] = hash != shards_gradient_hash(j->t->learning.shards, n, r);
         n_wrong += wrong[r];
     }
     if (n_wrong > 0)
@@ -133,21 +136,22 @@ static err_t compare_gradients(judge_t *j, const json_value_t *hashes)
 
 static bool is_now(const judge_t *j, const run_event_t *event)
 {
-    return event->step == rerun_position(j->rerun) && event->start == start_now(j);
+    return event->step == j->t->at.step && event->start == start_now(j);
 }
 
 /* The gradients of the ranks, and what follows. */
 static err_t judge_gradients(judge_t *j, judge_orders_t *orders)
 {
-    const json_value_t *step = run_record_step(j->record, start_now(j), rerun_position(j->rerun) - 1);
+    const json_value_t *step = run_record_step(j->record, start_now(j), j->t->at.step - 1);
     const json_value_t *hashes = json_get(step, "gradients");
     *orders = (judge_orders_t){.averages = false};
     if (hashes && hashes->kind == JSON_ARRAY) TRY(compare_gradients(j, hashes));
     if (j->differs) return ERR_OK;
-    const char *followed = rerun_followed(j->rerun);
+    const task_metrics_t *metrics = &j->t->task.metrics;
+    const char *followed = /* by --schedule plateau */
+        j->t->learning.schedule.kind == SCHEDULE_PLATEAU ? metrics->at[metrics->plateau]->name : NULL;
     char path[FS_PATH_MAX];
-    orders->averages =
-        rerun_position(j->rerun) == j->plan->to && replay_has_checkpoint(j->folder, j->plan->to, path);
+    orders->averages = j->t->at.step == j->plan->to && replay_has_checkpoint(j->folder, j->plan->to, path);
     for (int i = 0; i < j->record->n_events; i++) {
         const run_event_t *e = &j->record->events[i];
         const json_value_t *value;
@@ -176,13 +180,13 @@ static err_t compare_rank_states(judge_t *j, const json_value_t *check)
     const int n = (int)states->n;
     for (const json_value_t *at = states->first; at; at = at->next, r++) {
         uint64_t hash = 0;
-        wrong[r] = !run_record_hex(at, &hash) || hash != rerun_states_hash(j->rerun, n, r);
+        wrong[r] = !run_record_hex(at, &hash) || hash != shards_states_hash(j->t->learning.shards, n, r);
         n_wrong += wrong[r];
     }
     if (n_wrong == 0 || n_wrong == n) return ERR_OK;
     j->differs = true;
     snprintf(what, sizeof what, "held other running statistics of batch norm after step %lld",
-             (long long)rerun_position(j->rerun));
+             (long long)j->t->at.step);
     name_some(j, wrong, n, n_wrong, what);
     return ERR_OK;
 }
@@ -195,7 +199,7 @@ static err_t compare_check(judge_t *j, const run_event_t *event)
     uint64_t mine, hash = 0;
     char what[96];
     message_t all = {0};
-    TRY(rerun_hash(j->rerun, event->with_states, &mine));
+    TRY(replicas_hash(j->t, event->with_states, &mine));
     TRY(run_record_read(j->record, event->line, event->n_line, &check));
     if (event->with_states) TRY(compare_rank_states(j, check));
     if (j->differs) return ERR_OK;
@@ -221,17 +225,63 @@ static err_t compare_check(judge_t *j, const run_event_t *event)
             &j->verdict,
             "after step %lld no rank held this machine's weights, optimizer state or running statistics, although "
             "their gradients were equal up to then (%s%s): a sum or an update was wrong%s; %s",
-            (long long)rerun_position(j->rerun), all.text, !hashes ? ", equal among each other" : "",
+            (long long)j->t->at.step, all.text, !hashes ? ", equal among each other" : "",
             !hashes ? " on all ranks alike" : "", doubt);
     } else if (n_wrong > 0)
         name_some(j, wrong, (int)n, n_wrong, what);
     return ERR_OK;
 }
 
+static err_t compare_arrays(checkpoint_t *checkpoint, const ckpt_content_t *mine, message_t *differ,
+                            int *n_differ)
+{
+    enum { NAMED = 6 };
+    for (int i = 0; i < mine->n_arrays; i++) {
+        const ckpt_array_t *array = &mine->arrays[i], *saved = checkpoint_find(checkpoint, array->name);
+        int64_t n_bytes = 0;
+        void *data = NULL;
+        if (saved) TRY(checkpoint_read_new(checkpoint, saved, &n_bytes, &data));
+        const bool same = saved && n_bytes == shape_count(array->shape) * (int64_t)dtype_size(array->dtype) &&
+                          memcmp(data, array->data, (size_t)n_bytes) == 0;
+        mem_free(&data);
+        if (same) continue;
+        if (++*n_differ <= NAMED) message_append(differ, "%s%s", *n_differ > 1 ? ", " : "", array->name);
+    }
+    if (*n_differ > NAMED) message_append(differ, ", …");
+    return ERR_OK;
+}
+
+/* Rank 0. Compares the state with a checkpoint of the same step, bit by bit. ERR_DATA: it cannot be read.
+ *
+ *   differ  receives the names of the first arrays that differ */
+static err_t compare_checkpoint(const trainer_t *t, const char *path, message_t *differ, int *n_differ,
+                                int *n_all)
+{
+    model_content_t content;
+    checkpoint_t *checkpoint = NULL;
+    const model_file_t file = {.graph = t->model.graph,
+                               .norm = t->input.dataset->info.norm,
+                               .params = t->model.params.host,
+                               .states = t->model.states.host,
+                               .optim = t->learning.optim};
+    *differ = (message_t){0};
+    *n_differ = *n_all = 0;
+    TRY(replicas_pull(t));
+    TRY(checkpoint_open(path, &checkpoint));
+    err_t err = model_file_content(&file, &content);
+    if (err == ERR_OK) {
+        err = compare_arrays(checkpoint, &content.content, differ, n_differ);
+        *n_all = content.content.n_arrays;
+        model_file_release(&content);
+    }
+    checkpoint_close(&checkpoint);
+    return err;
+}
+
 /* Then, with the orders carried out: weights, optimizer state, running statistics. */
 static err_t judge_state(judge_t *j)
 {
-    const int64_t step = rerun_position(j->rerun);
+    const int64_t step = j->t->at.step;
     char path[FS_PATH_MAX];
     bool saved = step == j->plan->to;
     for (int i = 0; i < j->record->n_events && !j->differs; i++) {
@@ -243,7 +293,7 @@ static err_t judge_state(judge_t *j)
     if (!saved || j->differs || !replay_has_checkpoint(j->folder, step, path)) return ERR_OK;
     message_t arrays;
     int n_differ, n_all;
-    TRY(rerun_compare(j->rerun, path, &arrays, &n_differ, &n_all));
+    TRY(compare_checkpoint(j->t, path, &arrays, &n_differ, &n_all));
     j->n_checkpoints += n_differ == 0;
     j->differs = n_differ > 0;
     if (!j->differs) return ERR_OK;
@@ -268,7 +318,7 @@ static err_t judge_start(judge_t *j)
         const json_value_t *check;
         uint64_t mine, hash;
         if (e->kind != RUN_CHECK || e->differs || !is_now(j, e)) continue;
-        TRY(rerun_hash(j->rerun, e->with_states, &mine));
+        TRY(replicas_hash(j->t, e->with_states, &mine));
         TRY(run_record_read(j->record, e->line, e->n_line, &check));
         j->differs = run_record_hex(json_get(check, "hash"), &hash) && hash != mine;
     }
@@ -285,11 +335,12 @@ static err_t judge_start(judge_t *j)
 /* ---- The steps ---- */
 typedef struct replay {
     const replay_options_t *options;
-    runtime_t runtime;
     run_record_t record; /* rank 0 */
     replay_plan_t plan;
-    char *run_options;
-    rerun_t *rerun;
+    char *saved; /* the run's options, "key = value" lines; with --reproducible */
+    train_options_t run_options;
+    char *storage; /* text that they point into */
+    trainer_t t;
     judge_t judge; /* its verdict on all ranks, the rest on rank 0 */
 } replay_t;
 
@@ -297,26 +348,78 @@ typedef struct replay {
 static err_t make_plan(replay_t *r)
 {
     static const char what[] = "reading the record of the run";
-    comm_t *comm = r->runtime.comm;
+    comm_t *comm = r->t.runtime.comm;
     const replay_options_t *o = r->options;
     err_t err = ERR_OK;
     if (comm->rank == 0) {
         disk_work_begin("reading", o->folder);
         err = run_record_open(o->folder, &r->record);
-        if (err == ERR_OK) err = replay_plan(&r->record, o->folder, o->step, &r->plan, &r->run_options);
+        if (err == ERR_OK) err = replay_plan(&r->record, o->folder, o->step, &r->plan, &r->saved);
         disk_wait_end();
     }
     TRY(comm_agree(comm, err, what));
     TRY(comm_broadcast(comm, &r->plan, sizeof r->plan, 0, what));
-    if (!r->run_options) err = mem_new((size_t)r->plan.n_options, "options", &r->run_options);
+    if (!r->saved) err = mem_new((size_t)r->plan.n_options, "options", &r->saved);
     TRY(comm_agree(comm, err, what));
-    return comm_broadcast(comm, r->run_options, r->plan.n_options, 0, what);
+    return comm_broadcast(comm, r->saved, r->plan.n_options, 0, what);
+}
+
+/* The options of the record, which a resumed run may have changed since its checkpoint. */
+static err_t take_options(replay_t *r)
+{
+    train_options_t *options = &r->run_options;
+    const replay_plan_t *p = &r->plan;
+    mem_free(&r->storage);
+    TRY(train_options_inherit(options, r->saved, &r->storage));
+    if (p->data[0]) options->data = p->data;
+    if (r->options->data) options->data = r->options->data;
+    options->eval = false; /* it changes no bits */
+    options->runtime.threads = p->n_threads;
+    if (p->micro_batch > 0) options->detect.micro_batch = p->micro_batch;
+    return ERR_OK;
+}
+
+static err_t make_options(replay_t *r)
+{
+    TRY(train_options_bind(&r->run_options));
+    TRY(take_options(r));
+    if (r->plan.checkpoint[0]) r->run_options.resume = r->plan.checkpoint;
+    return ERR_OK;
+}
+
+static err_t check_data(const dataset_info_t *info, const char *xxh3)
+{
+    if (strcmp(dataset_hash(info).text, xxh3) == 0) return ERR_OK;
+    RAISE(ERR_DATA, "%s is not the data of the run; point --data to the same files", info->source);
+}
+
+/* Collective. */
+static err_t set_up(replay_t *r)
+{
+    static const char what[] = "preparing a replay";
+    trainer_t *t = &r->t;
+    TRY(comm_agree(t->comm, make_options(r), what));
+    TRY(trainer_find_checkpoint(t));
+    TRY(comm_agree(t->comm, take_options(r), what));
+    TRY(trainer_build(t));
+    TRY(comm_agree(t->comm, check_data(&t->input.dataset->info, r->plan.data_xxh3), what));
+    ASSERT(t->options->reproducible > 0);
+    TRY(trainer_restore(t));
+    /* The checkpoint may have been written while the validation of its step was due. */
+    if (t->at.batch == sampler_batches(t->input.sampler)) trainer_next_epoch(t);
+    t->at.evaluation_due = false;
+    t->steps.n = r->plan.to; /* the schedule knows the run's own length */
+    t->saving.saved_threads = r->plan.n_threads;
+    TRY(trainer_set_threads(t));
+    TRY(trainer_prepare(t));
+    TRY(trainer_plan(t));
+    return trainer_begin(t);
 }
 
 /* Collective. */
 static err_t share_verdict(replay_t *r, err_t err)
 {
-    comm_t *comm = r->runtime.comm;
+    comm_t *comm = r->t.runtime.comm;
     TRY(comm_agree(comm, err, "comparing bits"));
     return comm_broadcast(comm, &r->judge.differs, sizeof r->judge.differs, 0, "comparing bits");
 }
@@ -324,22 +427,29 @@ static err_t share_verdict(replay_t *r, err_t err)
 /* Collective. */
 static err_t replay_step(replay_t *r)
 {
-    comm_t *comm = r->runtime.comm;
+    comm_t *comm = r->t.runtime.comm;
     judge_orders_t orders = {.averages = false};
-    TRY(rerun_step(r->rerun));
+    trainer_t *t = &r->t;
+    step_result_t result;
+    TRY(trainer_step(t, &result));
+    if (t->at.batch == sampler_batches(t->input.sampler)) trainer_next_epoch(t);
     TRY(share_verdict(r, comm->rank == 0 ? judge_gradients(&r->judge, &orders) : ERR_OK));
     if (r->judge.differs) return ERR_OK;
     TRY(comm_broadcast(comm, &orders, sizeof orders, 0, "comparing bits"));
-    if (orders.averages) TRY(rerun_average(r->rerun));
+    if (orders.averages) TRY(trainer_average_states(t));
     TRY(share_verdict(r, comm->rank == 0 ? judge_state(&r->judge) : ERR_OK));
-    if (orders.follows) rerun_follow(r->rerun, orders.value);
+    if (orders.follows) {
+        const task_metrics_t *metrics = &t->task.metrics;
+        const bool higher = metrics->at[metrics->plateau]->higher_is_better;
+        schedule_plateau_update(&t->learning.plateau, higher ? -orders.value : orders.value);
+    }
     return ERR_OK;
 }
 
 /* Collective. */
 static err_t replay_all(replay_t *r)
 {
-    runtime_t *runtime = &r->runtime;
+    runtime_t *runtime = &r->t.runtime;
     const replay_plan_t *p = &r->plan;
     const judge_t *j = &r->judge;
     TRY(make_plan(r));
@@ -363,24 +473,15 @@ static err_t replay_all(replay_t *r)
             "instruction set and the libraries are the run's (DPTRAIN_MAX_ISA lowers the instruction set)",
             p->backend, runtime->device);
     TRY(comm_agree(runtime->comm, err, "comparing instruction sets"));
-    const rerun_options_t options = {.saved = r->run_options,
-                                     .checkpoint = p->checkpoint[0] ? p->checkpoint : NULL,
-                                     .data = r->options->data ? r->options->data
-                                             : p->data[0]     ? p->data
-                                                              : NULL,
-                                     .data_xxh3 = p->data_xxh3,
-                                     .n_steps = p->to,
-                                     .n_threads = (int)p->n_threads,
-                                     .micro_batch = p->micro_batch};
     log_info("replaying steps %lld to %lld of %s, from %s, on %d rank%s (--reproducible %lld)",
              (long long)p->from + 1, (long long)p->to, r->options->folder,
              p->checkpoint[0] ? p->checkpoint : "the start of the run", runtime->comm->size,
              runtime->comm->size > 1 ? "s" : "", n_shards);
-    TRY(rerun_open(&options, runtime, &r->rerun));
-    r->judge = (judge_t){.record = &r->record, .plan = p, .rerun = r->rerun, .folder = r->options->folder};
+    TRY(set_up(r));
+    r->judge = (judge_t){.record = &r->record, .plan = p, .t = &r->t, .folder = r->options->folder};
     TRY(share_verdict(r, runtime->comm->rank == 0 ? judge_start(&r->judge) : ERR_OK));
     const double start = clock_sec();
-    while (rerun_position(r->rerun) < p->to && !r->judge.differs) TRY(replay_step(r));
+    while (r->t.at.step < p->to && !r->judge.differs) TRY(replay_step(r));
     const double sec = clock_sec() - start;
     const long long n = p->to - p->from;
     TRY(comm_broadcast(runtime->comm, &r->judge.verdict, sizeof r->judge.verdict, 0, "comparing bits"));
@@ -398,13 +499,17 @@ err_t replay_run(const replay_options_t *options, void (*abort_job)(err_t code))
     replay_t *r;
     TRY(mem_new(sizeof *r, "a replay", &r));
     r->options = options;
-    err_t err = runtime_open_comm(&options->runtime, abort_job, &r->runtime);
+    r->t.options = &r->run_options;
+    r->t.is_trial = true;
+    err_t err = runtime_open_comm(&options->runtime, abort_job, &r->t.runtime);
+    r->t.comm = r->t.runtime.comm;
     if (err == ERR_OK) err = replay_all(r);
-    runtime_abort_alone(&r->runtime, err);
-    rerun_close(&r->rerun);
+    runtime_abort_alone(&r->t.runtime, err);
+    trainer_teardown(&r->t);
     run_record_close(&r->record);
-    mem_free(&r->run_options);
-    runtime_t runtime = r->runtime;
+    mem_free(&r->saved);
+    mem_free(&r->storage);
+    runtime_t runtime = r->t.runtime;
     mem_free(&r);
     return runtime_close(&runtime, err);
 }

@@ -419,4 +419,6 @@ void trainer_teardown(trainer_t *t)
     metrics_close(&t->output.records); /* does nothing unless an error ended the run */
     tensorboard_close(&t->output.tensorboard);
     owner_close(&t->output.owner);
+    if (t->comm) comm_buffer_free(t->comm, &t->learning.buffer);
+    mem_free(&t->saving.saved_options);
 }

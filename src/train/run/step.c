@@ -27,9 +27,7 @@ step_plan_t step_plan_make(const trainer_t *t)
 {
     const train_options_t *o = t->options;
     const bool device = t->runtime.backend->memory != NULL, sums_there = t->learning.buffer.device != NULL;
-    step_plan_t plan = {.why_host = why_host(o),
-                        .n_shards = t->input.n_shards,
-                        .n_parts = t->input.n_parts};
+    step_plan_t plan = {.why_host = why_host(o), .n_shards = t->input.n_shards, .n_parts = t->input.n_parts};
     plan.sum = o->reproducible      ? SUM_SHARDS
                : sums_there         ? SUM_ON_DEVICE
                : t->comm->size == 1 ? SUM_NOTHING

@@ -39,11 +39,6 @@ err_t train_run(train_options_t *options, void (*abort_job)(err_t code))
     cpu_watch_close(&t->model.cpu_watch);
     progress_unwatch();
     runtime_t runtime = t->runtime;
-    comm_buffer_t grads = t->learning.buffer;
-    char *saved = t->saving.saved_options;
     mem_free(&t);
-    if (runtime.comm) comm_buffer_free(runtime.comm, &grads);
-    err = runtime_close(&runtime, err);
-    mem_free(&saved);
-    return err;
+    return runtime_close(&runtime, err);
 }

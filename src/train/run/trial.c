@@ -59,10 +59,7 @@ static err_t choose_batch(trainer_t *t)
 void trial_close(trial_t **trial)
 {
     if (!*trial) return;
-    comm_buffer_t grads = (*trial)->t.learning.buffer;
-    comm_t *comm = (*trial)->t.comm;
     trainer_teardown(&(*trial)->t);
-    comm_buffer_free(comm, &grads);
     mem_free(trial);
 }
 
