@@ -110,6 +110,23 @@ static err_t parse_integer(const opt_t *opt, const char *text, int64_t *out)
     return ERR_OK;
 }
 
+bool opt_duration(const char *text, double *out_sec)
+{
+    static const struct {
+        char unit;
+        double sec;
+    } units[] = {{'s', 1}, {'m', 60}, {'h', 3600}, {'d', 86400}};
+    char *end;
+    const double value = strtod(text, &end);
+    if (end == text || !(value > 0) || !isfinite(value) || !*end || end[1]) return false;
+    for (size_t i = 0; i < sizeof units / sizeof *units; i++) {
+        if (*end != units[i].unit) continue;
+        *out_sec = value * units[i].sec;
+        return true;
+    }
+    return false;
+}
+
 static err_t parse_real(const opt_t *opt, const char *text, double *out)
 {
     char *end;

@@ -109,6 +109,9 @@ void opt_join(const char *const *list, const char *separator, char *out, size_t 
 /* Whether `word` is in the NULL-terminated list. */
 bool opt_listed(const char *const *list, const char *word);
 
+/* Parses a number with s, m, h or d, such as 6h. False if invalid, or not above 0. */
+bool opt_duration(const char *text, double *out_sec);
+
 /* Parses "key = value" lines; # at the start or after a blank begins a comment. Options given before keep
  * their value (the command line wins); others count as given.
  *

@@ -3,6 +3,7 @@
  * Young's interval between checkpoints, from costs that vary, and durations. */
 #include <math.h>
 
+#include "base/opt.h"
 #include "tests/tap.h"
 #include "train/run/checkpoint_interval.h"
 
@@ -22,12 +23,12 @@ static void test_interval(void)
     OK(near(costs.usual_sec, 2) && near(costs.interval_sec, 120), "one long write changes nothing");
     for (int i = 0; i < CHECKPOINT_COSTS; i++) checkpoint_interval_add(&costs, 8, 3600);
     OK(near(costs.usual_sec, 8) && near(costs.interval_sec, 240), "costs that last do");
-    OK(duration_parse("6h", &sec) && near(sec, 21600) && duration_parse("1.5m", &sec) && near(sec, 90) &&
-           duration_parse("2d", &sec) && near(sec, 172800) && duration_parse("10s", &sec) && near(sec, 10),
+    OK(opt_duration("6h", &sec) && near(sec, 21600) && opt_duration("1.5m", &sec) && near(sec, 90) &&
+           opt_duration("2d", &sec) && near(sec, 172800) && opt_duration("10s", &sec) && near(sec, 10),
        "durations");
-    OK(!duration_parse("6", &sec) && !duration_parse("h", &sec) && !duration_parse("-1h", &sec) &&
-           !duration_parse("0s", &sec) && !duration_parse("6hh", &sec) && !duration_parse("6 h", &sec) &&
-           !duration_parse("infd", &sec) && !duration_parse("", &sec),
+    OK(!opt_duration("6", &sec) && !opt_duration("h", &sec) && !opt_duration("-1h", &sec) &&
+           !opt_duration("0s", &sec) && !opt_duration("6hh", &sec) && !opt_duration("6 h", &sec) &&
+           !opt_duration("infd", &sec) && !opt_duration("", &sec),
        "what is none");
 }
 

@@ -13,12 +13,6 @@
  *   cost_sec   above 0 */
 double young_interval_sec(double cost_sec, double mtbf_sec);
 
-/* Parses a number with s, m, h or d, such as 6h. False if invalid, or not above 0. */
-bool duration_parse(const char *text, double *out_sec);
-
-/* Parses --checkpoint-every and --mtbf. */
-err_t checkpoint_interval_parse(train_options_t *options);
-
 /* Adds a checkpoint's cost: the time that it stopped training. */
 void checkpoint_interval_add(checkpoint_costs_t *costs, double cost_sec, double mtbf_sec);
 

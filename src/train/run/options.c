@@ -13,7 +13,6 @@
 #include "base/mem.h"
 #include "cluster/comm/device.h"
 #include "compute/models/model.h"
-#include "train/run/checkpoint_interval.h"
 #include "train/run/replicas.h"
 #include "train/run/target.h"
 #include "train/task/task.h"
@@ -223,6 +222,45 @@ static const char *const may_change[] = {"data",
                                          "max-image-pixels",
                                          NULL};
 
+static err_t parse_checkpoint_steps(train_options_t *o)
+{
+    const char *text = o->checkpoint_every;
+    char *end;
+    o->checkpoint_steps = 0;
+    o->checkpoint_sec = 0;
+    o->checkpoint_auto = text && strcmp(text, "auto") == 0;
+    if (!text || o->checkpoint_auto) return ERR_OK;
+    double value = strtod(text, &end);
+    bool minutes = *end == 'm' && end[1] == '\0';
+    bool whole = value < 1e15 && (double)(int64_t)value >= value;
+    if (end == text || !(value > 0) || (*end && !minutes) || (!minutes && !whole))
+        RAISE(ERR_USAGE,
+              "invalid --checkpoint-every '%s': expected steps such as 500, minutes such as 10m, or auto",
+              text);
+    if (minutes)
+        o->checkpoint_sec = 60 * value;
+    else
+        o->checkpoint_steps = (int64_t)value;
+    return ERR_OK;
+}
+
+/* --checkpoint-every and --mtbf. */
+static err_t parse_checkpoint_every(train_options_t *o)
+{
+    TRY(parse_checkpoint_steps(o));
+    o->mtbf_sec = 0;
+    if (o->mtbf && !opt_duration(o->mtbf, &o->mtbf_sec))
+        RAISE(ERR_USAGE, "invalid --mtbf '%s': expected a duration such as 90m, 6h or 2d", o->mtbf);
+    if (o->checkpoint_auto && !o->mtbf)
+        RAISE(ERR_USAGE,
+              "--checkpoint-every auto requires --mtbf, the mean time between failures of the job's hosts, "
+              "such as 6h");
+    /* A resumed run may have it from its checkpoint. */
+    if (!o->checkpoint_auto && train_options_given(o, "mtbf"))
+        RAISE(ERR_USAGE, "--mtbf requires --checkpoint-every auto");
+    return ERR_OK;
+}
+
 static err_t parse_eval_every(train_options_t *o)
 {
     char *end = "";
@@ -403,7 +441,7 @@ err_t train_options_check(train_options_t *o)
     TRY(check_algorithms(o));
     TRY(optim_options_check(&o->optim));
     if (o->batch) train_options_set_rate(o, o->batch);
-    TRY(checkpoint_interval_parse(o));
+    TRY(parse_checkpoint_every(o));
     TRY(replicas_parse(o));
     TRY(check_evaluation(o));
     /* Options that a checkpoint cannot store fail here, before any training. */
