@@ -412,7 +412,7 @@ static err_t set_up(replay_t *r)
     t->saving.saved_threads = r->plan.n_threads;
     TRY(trainer_set_threads(t));
     TRY(trainer_prepare(t));
-    TRY(trainer_plan(t));
+    TRY(trainer_plan(t, NULL));
     return trainer_begin(t);
 }
 
@@ -500,7 +500,6 @@ err_t replay_run(const replay_options_t *options, void (*abort_job)(err_t code))
     TRY(mem_new(sizeof *r, "a replay", &r));
     r->options = options;
     r->t.options = &r->run_options;
-    r->t.is_trial = true;
     err_t err = runtime_open_comm(&options->runtime, abort_job, &r->t.runtime);
     r->t.comm = r->t.runtime.comm;
     if (err == ERR_OK) err = replay_all(r);

@@ -197,16 +197,15 @@ static err_t prepare_batch(trainer_t *t, int64_t n)
 }
 
 /* Measures for whole batches only; the smaller last batch of an epoch uses the backend's rule. */
-static err_t trainer_choose_algorithms(trainer_t *t)
+static err_t choose_algorithms(trainer_t *t, const double *measure_sec)
 {
-    const double measure_sec = fmax(t->options->measure_sec - t->model.threads.measure_sec, 0);
     algorithm_request_t request = {.option = t->options->algorithms,
                                    .option_given = train_options_given(t->options, "algorithms"),
                                    .saved = t->model.saved_algorithms,
                                    .runtime = &t->runtime,
                                    .graph = t->model.graph,
                                    .timeout_sec = t->options->runtime.timeout_sec,
-                                   .measure_sec = t->is_trial ? NULL : &measure_sec,
+                                   .measure_sec = measure_sec,
                                    .tells = true};
     if (t->options->detects) return detector_choose_algorithms(t, &request);
     int n_shards = sampler_shards(t->input.sampler, t->comm->size);
@@ -332,9 +331,9 @@ err_t trainer_build(trainer_t *t)
     return comm_agree(t->comm, err, "building the model");
 }
 
-err_t trainer_plan(trainer_t *t)
+err_t trainer_plan(trainer_t *t, const double *measure_sec)
 {
-    TRY(trainer_choose_algorithms(t));
+    TRY(choose_algorithms(t, measure_sec));
     watchdog_phase("planning the model");
     return comm_agree(t->comm, build_executor(t), "planning the model");
 }
@@ -378,7 +377,8 @@ err_t trainer_setup(trainer_t *t)
     guests_choose(guest_registry, t, &t->guests);
     TRY(trainer_prepare(t));
     TRY(trainer_print_header(t));
-    TRY(trainer_plan(t));
+    const double measure_sec = fmax(t->options->measure_sec - t->model.threads.measure_sec, 0);
+    TRY(trainer_plan(t, &measure_sec));
     TRY(trainer_open_out(t));
     TRY(begin_trace(t));
     TRY(trainer_begin(t));

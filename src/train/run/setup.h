@@ -19,7 +19,7 @@ err_t train_open_input(comm_t *comm, const train_options_t *options, train_input
  *   trainer_set_threads    the number of threads, possibly measured
  *   trainer_prepare *      gradient buffers, recorded steps
  *   trainer_print_header   everything that is known before algorithms are measured
- *   trainer_plan *         algorithms, which may take long to measure; the executor
+ *   trainer_plan *         algorithms; the executor. measure_sec: algorithm_request_t's
  *   trainer_open_out       clears an earlier run (--overwrite); opens metrics, events, checkpoint writer
  *   trainer_begin *        with the final weights, the rest of what a step needs
  *   trainer_print_plan     the rest of the header; not collective */
@@ -34,7 +34,7 @@ err_t trainer_prepare(trainer_t *t);
 err_t trainer_print_header(trainer_t *t);
 /* Its lines about the data; not collective. */
 void trainer_print_data(const trainer_t *t);
-err_t trainer_plan(trainer_t *t);
+err_t trainer_plan(trainer_t *t, const double *measure_sec);
 err_t trainer_open_out(trainer_t *t);
 err_t trainer_begin(trainer_t *t);
 void trainer_print_plan(const trainer_t *t);

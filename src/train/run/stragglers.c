@@ -15,7 +15,7 @@ _Static_assert(sizeof((train_stragglers_t *)0)->mine == RANK_SLOT_FLOATS * sizeo
 
 int64_t stragglers_floats(const trainer_t *t)
 {
-    return t->comm->size > 1 && !t->is_trial ? (int64_t)t->comm->size * RANK_SLOT_FLOATS : 0;
+    return t->comm->size > 1 ? (int64_t)t->comm->size * RANK_SLOT_FLOATS : 0;
 }
 
 /* Largest share of a whole batch / smallest. */

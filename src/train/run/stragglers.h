@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Finds ranks that are slow (train/output/rank_times.h). Each rank's times of a step follow the gradients of a later one
  * in the same allreduce, in a slot of their own where the others add 0; rank 0 compares them. Without collectives; does
- * nothing on one rank and in a trial. Internal to train/run.
+ * nothing on one rank. Internal to train/run.
  *
  * Compute is forward, backward and optimizer, without waiting in --sync-bn; data is the wait for the loader. Waiting for
  * others in the allreduce is left out of communication: it counts from the arrival of the last rank. Clocks of hosts

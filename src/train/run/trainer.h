@@ -71,7 +71,6 @@ typedef struct train_steps {
 
 typedef struct trainer {
     train_options_t *options;
-    bool is_trial; /* train/run/trial.h: without header, folder and records */
     runtime_t runtime;
     comm_t *comm; /* runtime.comm */
     train_task_t task;

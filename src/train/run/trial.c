@@ -69,7 +69,6 @@ err_t trial_open(const trial_options_t *options, const runtime_t *runtime, comm_
     trial_t *trial = NULL;
     *out = NULL;
     TRY(comm_agree(comm, mem_new(sizeof *trial, "a trial", &trial), what));
-    trial->t.is_trial = true;
     trial->t.options = &trial->options;
     trial->t.runtime = *runtime;
     trial->t.comm = trial->t.runtime.comm = comm;
@@ -77,7 +76,7 @@ err_t trial_open(const trial_options_t *options, const runtime_t *runtime, comm_
     if (err == ERR_OK) err = trainer_build(&trial->t);
     if (err == ERR_OK && !options->batch) err = comm_agree(comm, choose_batch(&trial->t), what);
     if (err == ERR_OK) err = trainer_prepare(&trial->t);
-    if (err == ERR_OK) err = trainer_plan(&trial->t);
+    if (err == ERR_OK) err = trainer_plan(&trial->t, NULL);
     trial->t.steps.plan.ahead = false; /* each step is measured */
     if (err == ERR_OK) err = trainer_begin(&trial->t);
     if (err == ERR_OK)
