@@ -5,7 +5,7 @@
 
 #include "base/opt.h"
 #include "tests/tap.h"
-#include "train/run/checkpoint_interval.h"
+#include "train/guard/checkpoint_interval.h"
 
 static bool near(double a, double b)
 {

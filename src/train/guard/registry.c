@@ -2,7 +2,6 @@
 /* The guests of a run in the order in which they are called. A step is on record before a signal may save its position
  * (interruption); then ranks are compared, and the user is told; the end record sums up what came before it. */
 #include "base/log.h"
-#include "base/progress.h"
 #include "cluster/session/disk_wait.h"
 #include "cluster/session/signals.h"
 #include "store/checkpoint/store.h"
@@ -10,13 +9,12 @@
 #include "train/guard/end_record.h"
 #include "train/guard/guard.h"
 #include "train/guard/interruption.h"
-#include "train/run/checkpoint_interval.h"
 #include "train/run/replicas.h"
 #include "train/run/resume_check.h"
 #include "train/run/setup.h"
 #include "train/run/stragglers.h"
 
-extern const guest_t records_guest, telemetry_guest, status_guest;
+extern const guest_t checkpoint_interval_guest, records_guest, telemetry_guest, status_guest;
 
 /* to be replaced by guests in files of their own */
 static err_t take_trainer(trainer_t *t, void **state)
@@ -186,54 +184,6 @@ static const guest_t stragglers_guest = {.name = "stragglers",
                                          .after_step = str_after,
                                          .spent_sec = str_spent};
 
-static bool due_clock(const trainer_t *t)
-{
-    return t->comm->rank == 0 && checkpoint_interval_due(t);
-}
-static unsigned iv_wishes(void *t, bool begins)
-{
-    (void)begins;
-    return due_clock(t) ? WISH_SAVE : 0;
-}
-static bool iv_pauses(const void *s, int64_t done)
-{
-    const trainer_t *t = s;
-    return t->options->checkpoint_steps > 0 && done % t->options->checkpoint_steps == 0;
-}
-static bool iv_saves(const void *s, bool epoch_end)
-{
-    const trainer_t *t = s;
-    const train_options_t *o = t->options;
-    bool by_epoch = epoch_end && o->checkpoint_steps == 0 && o->checkpoint_sec <= 0 && !o->checkpoint_auto;
-    return by_epoch || (o->checkpoint_steps > 0 && t->at.step % o->checkpoint_steps == 0);
-}
-static err_t iv_before(void *s, bool lasting)
-{
-    (void)lasting;
-    ((trainer_t *)s)->saving.costs.begun = true;
-    return ERR_OK;
-}
-static void iv_saved(void *s, double cost_sec, json_t *j)
-{
-    trainer_t *t = s;
-    char text[CHECKPOINT_INTERVAL_TEXT_MAX];
-    checkpoint_costs_t *costs = &t->saving.costs;
-    if (!t->options->checkpoint_auto) return;
-    checkpoint_interval_add(costs, cost_sec, t->options->mtbf_sec);
-    json_real(j, "interval_sec", costs->interval_sec);
-    if (costs->n > 1) return;
-    checkpoint_interval_text(t, text);
-    progress_clear_line();
-    log_note("  saves   %s", text);
-}
-static const guest_t interval_guest = {.name = "checkpoint interval",
-                                       .open = take_trainer,
-                                       .wishes = iv_wishes,
-                                       .pauses = iv_pauses,
-                                       .saves = iv_saves,
-                                       .before_save = iv_before,
-                                       .saved = iv_saved};
-
 static err_t cmp_before(void *s, bool lasting)
 {
     trainer_t *t = s;
@@ -320,7 +270,19 @@ static const guest_t target_guest = {
     .name = "target", .wanted = has_target, .open = take_trainer, .over = target_over, .at_end = target_end};
 
 const guest_t *const guest_registry[] = {
-    &resume_guest,     &records_guest,  &interruption_guest, &bad_guest,    &replicas_guest,
-    &stragglers_guest, &interval_guest, &compare_guest,      &end_guest,    &best_guest,
-    &telemetry_guest,  &status_guest,   &stop_guest,         &target_guest, NULL,
+    &resume_guest,
+    &records_guest,
+    &interruption_guest,
+    &bad_guest,
+    &replicas_guest,
+    &stragglers_guest,
+    &checkpoint_interval_guest,
+    &compare_guest,
+    &end_guest,
+    &best_guest,
+    &telemetry_guest,
+    &status_guest,
+    &stop_guest,
+    &target_guest,
+    NULL,
 };

@@ -11,7 +11,7 @@
 #include "cluster/comm/device.h"
 #include "cluster/hosts/machine.h"
 #include "compute/models/model.h"
-#include "train/run/checkpoint_interval.h"
+#include "train/guard/checkpoint_interval.h"
 #include "train/run/options.h"
 #include "train/run/setup.h"
 
@@ -271,7 +271,7 @@ err_t trainer_print_header(trainer_t *t)
                  t->model.imported.reinitialized[0] ? "; " : "", t->model.imported.reinitialized);
     log_note("  output  %s", t->output.folder);
     char interval[CHECKPOINT_INTERVAL_TEXT_MAX];
-    checkpoint_interval_text(t, interval);
+    checkpoint_interval_text(o, t->saving.record.cost_sec, interval);
     if (interval[0]) log_note("  saves   %s", interval);
     if (t->saving.resumed_from[0])
         log_note("  resumed from %s at step %lld", t->saving.resumed_from, (long long)t->at.step);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The parts of a training run that guard it against faults: slow ranks, replicas that differ, the cost of checkpoints, what
+/* The parts of a training run that guard it against faults: slow ranks, replicas that differ, what
  * a resumed run must reproduce. Internal to train/run; parts.h has the others. */
 #ifndef TRAIN_RUN_GUARDS_H
 #define TRAIN_RUN_GUARDS_H
@@ -36,15 +36,6 @@ typedef struct train_replicas {
     uint64_t saved_hash;        /* and at the last checkpoint; read by the writer's thread */
     int64_t saved_step;
 } train_replicas_t;
-
-/* What checkpoints cost, for --checkpoint-every auto. */
-enum { CHECKPOINT_COSTS = 9 };
-typedef struct checkpoint_costs {
-    double sec[CHECKPOINT_COSTS]; /* a ring of the last */
-    int64_t n;                    /* added so far */
-    double usual_sec, interval_sec;
-    bool begun; /* this process has begun a checkpoint */
-} checkpoint_costs_t;
 
 /* What the run before recorded of the step that a resumed run computes first. train/run/resume_check.h. */
 typedef struct resume_record {

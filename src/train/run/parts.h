@@ -125,7 +125,6 @@ typedef struct train_saving {
     err_info_t last_write;
     double begun_sec;           /* of the checkpoint in progress */
     double stall_sec, cost_sec; /* of the checkpoint in progress; cost_sec: of all ranks, as rank 0 sees it */
-    checkpoint_costs_t costs;   /* rank 0 only */
     int64_t last_step;
     double last_sec;
 } train_saving_t;

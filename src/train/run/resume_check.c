@@ -14,7 +14,6 @@
 #include "base/version.h"
 #include "cluster/session/disk_wait.h"
 #include "train/output/metrics.h"
-#include "train/run/checkpoint_interval.h"
 
 typedef struct search {
     trainer_t *t;
@@ -84,8 +83,6 @@ void resume_check_read(trainer_t *t)
         log_warn("the resumed run is not compared with its records: %s", err_message());
     disk_wait_end();
     json_reader_free(&search.reader);
-    if (t->options->checkpoint_auto && record->cost_sec > 0)
-        checkpoint_interval_add(&t->saving.costs, record->cost_sec, t->options->mtbf_sec);
 }
 
 /* Whether batch norm has the same groups of samples, in which the loss is computed. */
