@@ -97,6 +97,37 @@ static void check_stems(void)
     }
 }
 
+/* The options of a graph build it again. */
+static void check_options_of(void)
+{
+    static const double epsilon = 1e-3;
+    static const model_options_t asked[] = {
+        {.sample = {3, {64, 96, 3}}, .n_classes = 7, .stem = MODEL_STEM_IMAGENET, .compute = DTYPE_BF16},
+        {.sample = {3, {64, 96, 3}},
+         .n_classes = 7,
+         .norm = MODEL_NORM_BATCH,
+         .norm_epsilon = &epsilon,
+         .box_block = 8,
+         .mask_block = 4},
+        {.sample = {3, {64, 96, 3}}, .n_classes = 7},
+    };
+    static const char *const names[] = {"resnet18", "maskrcnn_resnet18_fpn", "fasterrcnn_resnet18_fpn"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        graph_t *g = NULL, *again = NULL;
+        must(model_build(names[i], &asked[i], &g), names[i]);
+        const model_options_t of = model_options_of(g);
+        must(model_build(names[i], &of, &again), names[i]);
+        OK(shape_equal(of.sample, asked[i].sample) && of.n_classes == 7 && of.compute == asked[i].compute &&
+               of.stem == asked[i].stem && again->n_flat_params == g->n_flat_params &&
+               again->frozen_norms == g->frozen_norms && !(again->norm_epsilon > g->norm_epsilon) &&
+               !(again->norm_epsilon < g->norm_epsilon) && again->sections[1].block == g->sections[1].block &&
+               again->sections[2].block == g->sections[2].block,
+           "%s is built again by its options", names[i]);
+        graph_free(&g);
+        graph_free(&again);
+    }
+}
+
 static void check_size(const size_case_t *c)
 {
     graph_t *g = build(c->model, c->height, c->width, c->channels, c->n_classes);
@@ -227,8 +258,9 @@ static void check_fused(const char *model, int n_layers, const char *layer)
 
 int main(void)
 {
-    tap_plan(7 + 2 * N_SIZES + N_TENSORS + 2 + 4 + 4 + 2 * 6 + 5 + 1);
+    tap_plan(7 + 3 + 2 * N_SIZES + N_TENSORS + 2 + 4 + 4 + 2 * 6 + 5 + 1);
     check_stems();
+    check_options_of();
     for (int i = 0; i < N_SIZES; i++) check_size(&sizes[i]);
     for (int i = 0; i < N_TENSORS; i++) check_tensor(&tensors[i]);
     check_blocks("resnet18", 8);

@@ -7,7 +7,6 @@
 
 #include "base/log.h"
 #include "base/mem.h"
-#include "base/table.h"
 #include "cluster/session/disk_wait.h"
 #include "data/image/image.h"
 #include "data/load/images.h"
@@ -255,29 +254,10 @@ static void print_result(const classifier_run_t *run, const char *const *names, 
     const trained_about_t *about = &run->model->about;
     const dataset_info_t *info = &run->dataset->info;
     const task_metrics_t *metrics = &run->evaluator.metrics;
-    table_t t = {.columns = {{NULL, true, .min_width = 9}, {NULL, true}}, .n_columns = 2};
-    table_cell(&t, about->weights ? "weights" : "checkpoint");
-    table_cell(&t, "%s%s", about->path, about->averaged ? " (moving average of its weights)" : "");
-    if (about->input[0]) {
-        table_cell(&t, "images");
-        table_cell(&t, "%s", about->input);
-    }
-    if (about->build.compute != DTYPE_F32) {
-        table_cell(&t, "precision");
-        table_cell(&t, "%s, as in training", model_precision(about->build.compute));
-    }
-    table_cell(&t, "data");
-    table_cell(&t, "%s (%s), %lld %s samples", info->source, run->data.why, (long long)eval->n,
-               split_words[run->options->split]);
-    int n;
-    for (const char *rest = info->about, *line; (line = print_next_line(&rest, &n));) {
-        table_cell(&t, "%s", "");
-        table_cell(&t, "%.*s", n, line);
-    }
-    if (!about->weights && !has_training_data(run)) {
-        table_cell(&t, "%s", "");
-        table_cell(&t, "not the data that the model was trained on");
-    }
+    char data[FS_PATH_MAX + 512];
+    snprintf(data, sizeof data, "%s (%s), %lld %s samples", info->source, run->data.why, (long long)eval->n,
+             split_words[run->options->split]);
+    table_t t = trained_table(about, NULL, data, info->about, !about->weights && !has_training_data(run));
     /* The first metric, the loss, comes last. */
     for (int k = 1; k <= metrics->n; k++) {
         int i = k % metrics->n;
@@ -555,7 +535,6 @@ static err_t predict(runtime_t *runtime, trained_model_t *model, const inference
                             .backend = runtime->backend,
                             .model = model,
                             .files = {.file = {.fd = -1}}};
-    const trained_about_t *about = &model->about;
     const evaluator_options_t more = {.split = SPLIT_VAL, .take = take_batch, .take_context = &run};
     evaluation_t unused;
     err_t err;
@@ -569,17 +548,11 @@ static err_t predict(runtime_t *runtime, trained_model_t *model, const inference
     run.prediction.n = (int)(o->top < run.as.n_classes ? o->top : run.as.n_classes);
     TRY_OUT(err, mem_new_array(run.prediction.n, sizeof *run.prediction.best, "predictions",
                                &run.prediction.best));
-    table_t t = {.columns = {{NULL, true, .min_width = 9}, {NULL, true}}, .n_columns = 2};
-    table_cell(&t, about->weights ? "weights" : "checkpoint");
-    table_cell(&t, "%s%s", about->path, about->averaged ? " (moving average of its weights)" : "");
-    table_cell(&t, "model");
-    const char *per_image = task_get(about->task)->per_image;
-    table_cell(&t, "%s, %d classes%s%s", about->model, about->build.n_classes, per_image ? ", " : "",
-               per_image ? per_image : "");
-    if (about->input[0]) {
-        table_cell(&t, "images");
-        table_cell(&t, "%s", about->input);
-    }
+    const char *per_image = task_get(model->about.task)->per_image;
+    char text[128];
+    snprintf(text, sizeof text, "%d classes%s%s", run.as.n_classes, per_image ? ", " : "",
+             per_image ? per_image : "");
+    table_t t = trained_table(&model->about, text, NULL, NULL, false);
     table_log(&t);
     table_free(&t);
     log_info("%s", "");

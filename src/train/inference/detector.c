@@ -8,7 +8,6 @@
 #include "base/figure.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "base/table.h"
 #include "cluster/session/disk_wait.h"
 #include "compute/models/rcnn.h"
 #include "data/annotation/mask.h"
@@ -58,7 +57,8 @@ static err_t check_options(const char *model, const inference_options_t *o, cons
 {
     static const char *const others[] = {"top",  "loader-threads", "input-size", "stem",
                                          "task", "eval-crop",      NULL};
-    (void)o;
+    if (o->weights.model && !o->images && !o->data)
+        RAISE(ERR_USAGE, "%s requires --data SRC: COCO's folder, or shards of one", model);
     for (int g = 0; g < n_groups; g++)
         for (int i = 0; i < groups[g].n; i++)
             if (groups[g].given >> i & 1 && opt_listed(others, groups[g].table[i].key))
@@ -67,7 +67,7 @@ static err_t check_options(const char *model, const inference_options_t *o, cons
     return ERR_OK;
 }
 
-/* Their ids are in the file, and their names are those of its outputs. */
+/* The categories of its objects: their ids are in the file, their names are those of its outputs. */
 static err_t read_categories(const checkpoint_t *checkpoint, trained_model_t *m)
 {
     int64_t *ids = NULL;
@@ -385,29 +385,12 @@ static void show_header(const detector_run_t *run)
 {
     const truths_t *truths = detection_evaluator_outcome(run->evaluator).truths;
     const trained_about_t *about = &run->model->about;
-    char text[1024];
-    table_t t = {.columns = {{NULL, true, .min_width = 9}, {NULL, true}}, .n_columns = 2};
-    table_cell(&t, about->weights ? "weights" : "checkpoint");
-    table_cell(&t, "%s%s", about->path, about->averaged ? " (moving average of its weights)" : "");
-    table_cell(&t, "model");
+    char text[1024], data[FS_PATH_MAX + 512];
     class_map_describe(&run->map, truths->n_categories, text, sizeof text);
-    table_cell(&t, "%s, %s", about->model, text);
-    if (about->build.compute != DTYPE_F32) {
-        table_cell(&t, "precision");
-        table_cell(&t, "%s, as in training", model_precision(about->build.compute));
-    }
-    table_cell(&t, "data");
-    table_cell(&t, "%s, %s %s images", run->source->path, figure_count(truths->n_images).text,
-               split_words[run->options->split]);
-    int n;
-    for (const char *rest = run->source->about, *line; (line = print_next_line(&rest, &n));) {
-        table_cell(&t, "%s", "");
-        table_cell(&t, "%.*s", n, line);
-    }
-    if (!about->weights && !has_training_data(run)) {
-        table_cell(&t, "%s", "");
-        table_cell(&t, "not the data that the model was trained on");
-    }
+    snprintf(data, sizeof data, "%s, %s %s images", run->source->path, figure_count(truths->n_images).text,
+             split_words[run->options->split]);
+    table_t t =
+        trained_table(about, text, data, run->source->about, !about->weights && !has_training_data(run));
     table_cell(&t, "canvases");
     canvases_describe(&run->canvases, text, sizeof text);
     table_cell(&t, "%s (height x width)", text);
@@ -764,13 +747,8 @@ static err_t predict(runtime_t *runtime, trained_model_t *model, const inference
     TRY_OUT(err, read_weights(&run));
     TRY_OUT(err, start(&run));
     char text[1024];
-    table_t t = {.columns = {{NULL, true, .min_width = 9}, {NULL, true}}, .n_columns = 2};
-    const trained_about_t *about = &model->about;
-    table_cell(&t, about->weights ? "weights" : "checkpoint");
-    table_cell(&t, "%s%s", about->path, about->averaged ? " (moving average of its weights)" : "");
-    table_cell(&t, "model");
     class_map_describe(&run.map, run.n_categories, text, sizeof text);
-    table_cell(&t, "%s, %s", about->model, text);
+    table_t t = trained_table(&model->about, text, NULL, NULL, false);
     table_cell(&t, "canvases");
     canvases_describe(&run.canvases, text, sizeof text);
     table_cell(&t, "%s (height x width)", text);
@@ -787,8 +765,5 @@ out:
     return err;
 }
 
-const inference_t inference_detector = {.needs_data = "COCO's folder, or shards of one",
-                                        .check_options = check_options,
-                                        .read = read_categories,
-                                        .evaluate = evaluate,
-                                        .predict = predict};
+const inference_t inference_detector = {
+    .check_options = check_options, .read = read_categories, .evaluate = evaluate, .predict = predict};

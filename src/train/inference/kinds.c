@@ -12,11 +12,7 @@ static const inference_t *kind_of(const char *model)
 err_t inference_check(const inference_options_t *o, const opt_group_t *groups, int n_groups)
 {
     const char *model = o->weights.model;
-    const inference_t *kind = kind_of(model);
-    if (!model) return ERR_OK;
-    if (kind->needs_data && !o->images && !o->data)
-        RAISE(ERR_USAGE, "%s requires --data SRC: %s", model, kind->needs_data);
-    return kind->check_options(model, o, groups, n_groups);
+    return model ? kind_of(model)->check_options(model, o, groups, n_groups) : ERR_OK;
 }
 
 static err_t read_rest(const checkpoint_t *checkpoint, trained_model_t *model)

@@ -347,6 +347,39 @@ err_t trained_exec_new(const trained_model_t *model, const backend_t *backend, c
     return algorithms ? exec_new(&options, out) : ERR_OK;
 }
 
+table_t trained_table(const trained_about_t *about, const char *model, const char *data, const char *lines,
+                      bool is_other)
+{
+    table_t t = {.columns = {{NULL, true, .min_width = 9}, {NULL, true}}, .n_columns = 2};
+    table_cell(&t, about->weights ? "weights" : "checkpoint");
+    table_cell(&t, "%s%s", about->path, about->averaged ? " (moving average of its weights)" : "");
+    if (model) {
+        table_cell(&t, "model");
+        table_cell(&t, "%s, %s", about->model, model);
+    }
+    if (about->input[0]) {
+        table_cell(&t, "images");
+        table_cell(&t, "%s", about->input);
+    }
+    if (!data) return t;
+    if (about->build.compute != DTYPE_F32) {
+        table_cell(&t, "precision");
+        table_cell(&t, "%s, as in training", model_precision(about->build.compute));
+    }
+    table_cell(&t, "data");
+    table_cell(&t, "%s", data);
+    int n;
+    for (const char *rest = lines, *line; (line = print_next_line(&rest, &n));) {
+        table_cell(&t, "%s", "");
+        table_cell(&t, "%.*s", n, line);
+    }
+    if (is_other) {
+        table_cell(&t, "%s", "");
+        table_cell(&t, "not the data that the model was trained on");
+    }
+    return t;
+}
+
 err_t prediction_files_open(const char *folder, const char *json, prediction_files_t *out)
 {
     *out = (prediction_files_t){.folder = folder, .file = {.fd = -1}};

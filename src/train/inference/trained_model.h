@@ -8,6 +8,7 @@
 
 #include "base/fs.h"
 #include "base/json.h"
+#include "base/table.h"
 #include "compute/graph/exec.h"
 #include "compute/models/model.h"
 #include "compute/ops/hd_buffer.h"
@@ -54,9 +55,9 @@ typedef err_t (*trained_read_t)(const checkpoint_t *checkpoint, trained_model_t 
 
 /* What a kind of model does; kinds.c lists them and chooses by the model's name. */
 typedef struct inference {
-    /* What --data must be to evaluate weights; NULL: it may be missing. */
-    const char *needs_data;
-    /* ERR_USAGE: an option was given that only the other kind has. */
+    /* ERR_USAGE: an option was given that only the other kind has, or weights lack one that they need.
+     *
+     *   model  its name */
     err_t (*check_options)(const char *model, const inference_options_t *options, const opt_group_t *groups,
                            int n_groups);
     trained_read_t read; /* NULL: there are none */
@@ -102,6 +103,15 @@ err_t trained_exec_new(const trained_model_t *model, const backend_t *backend, c
                        exec_t **out);
 
 void trained_free(trained_model_t *model);
+
+/* For the console: the model, and the data that it is evaluated on. The caller adds rows, then logs and frees it.
+ *
+ *   model     what it finds: "10 classes"; NULL: it has no row
+ *   data      NULL: a prediction, which has no row of data either
+ *   lines     more about the data
+ *   is_other  the model was trained on other data */
+table_t trained_table(const trained_about_t *about, const char *model, const char *data, const char *lines,
+                      bool is_other);
 
 /* The files written: a folder of pictures, and a JSON object per line and image. */
 typedef struct prediction_files {
