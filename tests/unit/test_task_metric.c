@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "tests/tap.h"
-#include "train/run/target.h"
+#include "train/guard/target.h"
 #include "train/task/task.h"
 
 static task_metrics_t metrics_of(transform_task_t task, int n_classes)

@@ -14,7 +14,7 @@
 #include "train/run/setup.h"
 #include "train/run/stragglers.h"
 
-extern const guest_t checkpoint_interval_guest, records_guest, telemetry_guest, status_guest;
+extern const guest_t checkpoint_interval_guest, records_guest, telemetry_guest, status_guest, target_guest;
 
 /* to be replaced by guests in files of their own */
 static err_t take_trainer(trainer_t *t, void **state)
@@ -249,25 +249,6 @@ static err_t stop_end(void *s, const run_end_t *e)
 }
 static const guest_t stop_guest = {
     .name = "stop", .open = take_trainer, .wishes = stop_wishes, .why = stop_why, .at_end = stop_end};
-
-static bool has_target(const trainer_t *t)
-{
-    return t->target.metric >= 0;
-}
-static const char *target_over(const void *s)
-{
-    const trainer_t *t = s;
-    return train_target_reached(&t->target, &t->task.metrics, t->at.best) ? "target reached" : NULL;
-}
-static err_t target_end(void *s, const run_end_t *e)
-{
-    trainer_t *t = s;
-    if (e->stopped) return ERR_OK;
-    return comm_agree(t->comm, train_target_judge(&t->target, &t->task.metrics, t->at.best),
-                      "checking the target");
-}
-static const guest_t target_guest = {
-    .name = "target", .wanted = has_target, .open = take_trainer, .over = target_over, .at_end = target_end};
 
 const guest_t *const guest_registry[] = {
     &resume_guest,

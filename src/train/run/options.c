@@ -13,8 +13,8 @@
 #include "base/mem.h"
 #include "cluster/comm/device.h"
 #include "compute/models/model.h"
+#include "train/guard/target.h"
 #include "train/run/replicas.h"
-#include "train/run/target.h"
 #include "train/task/task.h"
 
 static const char *const on_errors[] = {"stop", "continue", NULL};

@@ -12,6 +12,7 @@
 #include "cluster/comm/watchdog.h"
 #include "compute/models/rcnn.h"
 #include "train/guard/guard.h"
+#include "train/guard/target.h"
 #include "train/run/options.h"
 #include "train/run/setup.h"
 #include "train/run/trainer.h"
@@ -326,7 +327,8 @@ err_t trainer_build(trainer_t *t)
     if (err == ERR_OK) {
         train_options_warn_idle(o, &t->runtime, t->input.dataset, t->saving.resumed_from[0]);
         t->task.metrics = task_metrics(&t->input.dataset->info, rcnn_has_masks(t->model.graph));
-        err = train_target_make(o->target, o->target_accuracy, &t->task.metrics, &t->target);
+        train_target_t target; /* a wrong one fails here */
+        err = train_target_make(o->target, o->target_accuracy, &t->task.metrics, &target);
     }
     return comm_agree(t->comm, err, "building the model");
 }

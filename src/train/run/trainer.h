@@ -7,7 +7,6 @@
 #include "train/detect/evaluate.h"
 #include "train/run/guest.h"
 #include "train/run/parts.h"
-#include "train/run/target.h"
 #include "train/run/train_options.h"
 #include "train/task/evaluate.h"
 
@@ -84,7 +83,6 @@ typedef struct trainer {
     train_output_t output;
     train_saving_t saving;
     guests_t guests;
-    train_target_t target;
     train_replicas_t replicas;
     train_stragglers_t stragglers;
 } trainer_t;

@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* Parses a run's target and judges its evaluations by it. */
-#include "train/run/target.h"
+/* Guest: parses a run's target, and judges its evaluations by it. */
+#include "train/guard/target.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "base/mem.h"
+#include "train/run/trainer.h"
 
 enum { NAME_BYTES = 32 };
 
@@ -70,3 +73,50 @@ err_t train_target_judge(const train_target_t *target, const task_metrics_t *met
     RAISE(ERR_GATE, "%s was not reached: the best validation %s was %.4f", target->option,
           metrics->at[target->metric]->label, best[target->metric]);
 }
+
+typedef struct goal {
+    train_target_t target;
+    const task_metrics_t *metrics;
+    const train_position_t *at;
+    comm_t *comm;
+} goal_t;
+
+static bool target_wanted(const trainer_t *t)
+{
+    return t->options->target || t->options->target_accuracy > 0;
+}
+
+static err_t target_open(trainer_t *t, void **state)
+{
+    goal_t *goal;
+    TRY(mem_new(sizeof *goal, "a target", &goal));
+    *state = goal;
+    *goal = (goal_t){.metrics = &t->task.metrics, .at = &t->at, .comm = t->comm};
+    return train_target_make(t->options->target, t->options->target_accuracy, goal->metrics, &goal->target);
+}
+
+static void target_close(void **state)
+{
+    mem_free(state);
+}
+
+static const char *target_over(const void *state)
+{
+    const goal_t *goal = state;
+    return train_target_reached(&goal->target, goal->metrics, goal->at->best) ? "target reached" : NULL;
+}
+
+static err_t target_at_end(void *state, const run_end_t *end)
+{
+    const goal_t *goal = state;
+    if (end->stopped) return ERR_OK;
+    return comm_agree(goal->comm, train_target_judge(&goal->target, goal->metrics, goal->at->best),
+                      "checking the target");
+}
+
+const guest_t target_guest = {.name = "target",
+                              .wanted = target_wanted,
+                              .open = target_open,
+                              .close = target_close,
+                              .over = target_over,
+                              .at_end = target_at_end};

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* --target METRIC=X and --target-accuracy X: ends a run when an evaluation reaches a value. Internal to
- * train/run. Not collective. */
-#ifndef TRAIN_RUN_TARGET_H
-#define TRAIN_RUN_TARGET_H
+/* --target METRIC=X and --target-accuracy X: ends a run when an evaluation reaches a value. Not
+ * collective. */
+#ifndef TRAIN_GUARD_TARGET_H
+#define TRAIN_GUARD_TARGET_H
 
 #include "train/task/metric.h"
 
