@@ -144,7 +144,7 @@ static void run_part(training_t *t, int64_t first, int64_t n)
                                       .first = first,
                                       .n = n,
                                       .common = &common};
-    train_images_sec_t cost = {0};
+    task_cost_t cost = {0};
     memset(t->sums, 0, sizeof t->sums);
     util_push(t->run.backend);
     must(train_images_run(t->train, &part, t->sums, &cost), "a batch");

@@ -8,7 +8,7 @@
 #include "tests/folder.h"
 #include "tests/tap.h"
 #include "train/inference/trained_model.h"
-#include "train/task/task.h"
+#include "train/task/evaluate.h"
 
 static bool near(double a, double b)
 {
@@ -19,20 +19,20 @@ static void check_rank(void)
 {
     const float logits[] = {1, 3, NAN, 3, -INFINITY, 2};
     prediction_class_t best[6];
-    prediction_rank(logits, 6, task_get(TASK_CLASSIFY)->probability, 4, best);
+    prediction_rank(logits, 6, task_get(TASK_CLASSIFY)->scoring->probability, 4, best);
     OK(best[0].class == 1 && best[1].class == 3 && best[2].class == 5 && best[3].class == 0,
        "best first, of equal scores the lower class, NaN last");
-    prediction_rank(logits, 6, task_get(TASK_CLASSIFY)->probability, 6, best);
+    prediction_rank(logits, 6, task_get(TASK_CLASSIFY)->scoring->probability, 6, best);
     OK(best[4].class == 4 && best[5].class == 2, "all classes");
     OK(isnan(best[0].probability), "with NaN among the scores, no probability is known");
     const float finite[] = {0, 1000, 999, -1000};
-    prediction_rank(finite, 4, task_get(TASK_CLASSIFY)->probability, 2, best);
+    prediction_rank(finite, 4, task_get(TASK_CLASSIFY)->scoring->probability, 2, best);
     OK(near(best[0].probability, 1 / (1 + exp(-1))) && near(best[1].probability, 1 / (1 + exp(1))),
        "softmax of large scores, over all classes");
-    prediction_rank(finite, 4, task_get(TASK_MULTILABEL)->probability, 3, best);
+    prediction_rank(finite, 4, task_get(TASK_MULTILABEL)->scoring->probability, 3, best);
     OK(best[2].class == 0 && near(best[2].probability, 0.5) && near(best[0].probability, 1),
        "sigmoid of each");
-    prediction_rank(finite, 1, task_get(TASK_CLASSIFY)->probability, 1, best);
+    prediction_rank(finite, 1, task_get(TASK_CLASSIFY)->scoring->probability, 1, best);
     OK(best[0].class == 0 && near(best[0].probability, 1), "a single class");
 }
 

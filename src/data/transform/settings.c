@@ -88,6 +88,14 @@ bool transform_jitters(const transform_settings_t *s)
     return s->brightness > 0 || s->contrast > 0 || s->saturation > 0;
 }
 
+static err_t refuse_detection(const char *source)
+{
+    RAISE(ERR_USAGE,
+          "%s has no annotated objects, which a detector needs; point --data to a COCO folder, or to shards "
+          "of one",
+          source);
+}
+
 err_t transform_resolve_in_memory(transform_settings_t *s, int64_t channels, const char *source)
 {
     const char *key = s->input_size != 0      ? "input-size"
@@ -95,6 +103,7 @@ err_t transform_resolve_in_memory(transform_settings_t *s, int64_t channels, con
                       : s->eval_crop != 0     ? "eval-crop"
                       : s->crop > CROP_RANDOM ? "crop"
                                               : NULL;
+    if (s->task == TASK_DETECT) return refuse_detection(source);
     if (key)
         RAISE(ERR_USAGE,
               "--%s%s%s applies to folders of images and shards; %s has images of one size, which are shown "
@@ -127,12 +136,7 @@ static err_t resolve_detection(const transform_settings_t *s)
 err_t transform_resolve(transform_settings_t *s, bool has_annotations, const char *source)
 {
     if (s->task == TASK_AUTO) s->task = has_annotations ? TASK_MULTILABEL : TASK_CLASSIFY;
-    if (!has_annotations && s->task == TASK_DETECT)
-        RAISE(
-            ERR_USAGE,
-            "%s has no annotated objects, which a detector needs; point --data to a COCO folder, or to shards "
-            "of one",
-            source);
+    if (!has_annotations && s->task == TASK_DETECT) return refuse_detection(source);
     if (has_annotations != (s->task != TASK_CLASSIFY))
         RAISE(ERR_USAGE, "--task %s needs images with %s; those of %s have %s; give --task %s",
               transform_tasks[s->task], has_annotations ? "labels" : "annotations", source,

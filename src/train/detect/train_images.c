@@ -217,8 +217,7 @@ int64_t train_images_pass(int64_t most, int64_t left)
     return left >= most ? most : n;
 }
 
-err_t train_images_run(train_images_t *t, const train_images_part_t *part, float *sums,
-                       train_images_sec_t *cost)
+err_t train_images_run(train_images_t *t, const train_images_part_t *part, float *sums, task_cost_t *cost)
 {
     const backend_t *backend = t->options.image.backend;
     const int64_t n_floats = t->options.image.graph->n_flat_trained, most = t->options.image.max_images;

@@ -7,7 +7,7 @@
 
 #include "data/load/loader.h"
 #include "train/detect/train_image.h"
-#include "train/task/metric.h"
+#include "train/task/task.h"
 
 typedef struct train_images train_images_t;
 
@@ -45,18 +45,13 @@ typedef struct train_images_item {
     double sec;
 } train_images_item_t;
 
-/* Seconds on the host: proposals and targets of boxes, targets of masks. */
-typedef struct train_images_sec {
-    double boxes, masks;
-} train_images_sec_t;
-
 /* Overwrites the gradients with the sum over the images. Micro-batches are consecutive images of one canvas. Losses
  * that are not finite are no error: they are in the sums, and train_images_where tells their origin.
  *
  *   sums  [TASK_N_SUMS], which the images' are added to
- *   cost  seconds are added to it */
+ *   cost  seconds of boxes and masks are added to it */
 err_t train_images_run(train_images_t *images, const train_images_part_t *part, float *sums,
-                       train_images_sec_t *cost);
+                       task_cost_t *cost);
 
 /* The images of the last batch, as far as they were run: one for each of its places. */
 const train_images_item_t *train_images_items(const train_images_t *images);

@@ -91,6 +91,7 @@ static err_t plan(classifier_run_t *run, const evaluator_options_t *more)
     options.exec = run->exec;
     options.backend = run->backend;
     options.dataset = run->dataset;
+    options.task = task_of(&run->dataset->info);
     options.norm = run->model->about.norm;
     options.n_threads = prefetcher_threads(run->runtime, run->dataset, run->options->loader.threads);
     options.timeout_sec = run->options->timeout_sec;
@@ -195,7 +196,7 @@ static err_t check_data(classifier_run_t *run)
     if (strcmp(trained->about, task->about) != 0)
         RAISE(ERR_DATA, "the samples of %s have %s, but the checkpoint was trained on samples with %s",
               info->source, task->about, trained->about);
-    if (!task->draw && run->options->png)
+    if (!task->scoring->draw && run->options->png)
         RAISE(ERR_USAGE, "--png: evaluations of the task %s (%s) have no picture", task->name, info->source);
     if (info->n_samples[split] == 0)
         RAISE(ERR_DATA, "%s has no %s samples; --split %s evaluates the %s samples", info->source,
@@ -267,7 +268,7 @@ static void print_result(const classifier_run_t *run, const char *const *names, 
     }
     table_log(&t);
     table_free(&t);
-    run->evaluator.task->print(&run->evaluator.evaluation, names);
+    run->evaluator.task->scoring->print(&run->evaluator.evaluation, names);
 }
 
 /* One JSON object with all digits; docs/records.md describes its fields. */
@@ -287,7 +288,7 @@ static err_t write_result(const classifier_run_t *run, const evaluation_t *eval,
     json_int(&j, "n_samples", eval->n);
     for (int i = 0; i < metrics->n; i++)
         if (!metrics->at[i]->always_null) json_real(&j, metrics->at[i]->name, eval->values[i]);
-    run->evaluator.task->json(&run->evaluator.evaluation, &j);
+    run->evaluator.task->scoring->json(&run->evaluator.evaluation, &j);
     json_object_end(&j);
     err_t err = json_write_file(&j, path);
     json_free(&j);
@@ -311,7 +312,8 @@ static err_t show_result(const classifier_run_t *run, const evaluation_t *eval)
     if (err != ERR_OK || !o->png) return err;
     page_t *page = NULL;
     char shown[TASK_PICTURE_TEXT_MAX];
-    TRY(run->evaluator.task->draw(&run->evaluator.evaluation, names, run->model->about.path, &page, shown));
+    TRY(run->evaluator.task->scoring->draw(&run->evaluator.evaluation, names, run->model->about.path, &page,
+                                           shown));
     disk_wait_begin("writing", o->png);
     err = page_write_png(page, o->png);
     disk_wait_end();
@@ -511,8 +513,8 @@ static err_t take_batch(void *context, const int64_t *index, const float *logits
     for (int64_t i = 0; i < n; i++) {
         p->image = run->options->images->paths[index[i]];
         const char *error = image_files_error(run->dataset, index[i]);
-        prediction_rank(logits + i * run->as.n_classes, run->as.n_classes, task_of(&run->as)->probability,
-                        p->n, p->best);
+        prediction_rank(logits + i * run->as.n_classes, run->as.n_classes,
+                        task_of(&run->as)->scoring->probability, p->n, p->best);
         err_t err = error ? ERR_OK : write_picture(run, index[i]);
         /* Damage outside the part that the model sees. */
         if (err == ERR_DATA) error = err_message();

@@ -101,7 +101,7 @@ static err_t build_model(const backend_t *backend, trained_model_t *m)
     model_options_t options = about->build;
     options.norm_epsilon = &about->norm_epsilon;
     options.freeze = m->freeze && m->freeze[0] ? m->freeze : NULL;
-    task_get(about->task)->set_model(&options);
+    options.multi_label = task_get(about->task)->multi_label;
     TRY(model_build(about->model, &options, &m->graph));
     return allocate_weights(backend, m);
 }

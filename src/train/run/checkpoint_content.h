@@ -12,9 +12,6 @@ typedef struct best_name {
 } best_name_t;
 best_name_t checkpoint_best_name(const task_metrics_t *metrics, int metric);
 
-/* The attributes of the epoch's sums that detectors have alone; NULL: the others. */
-extern const char *const checkpoint_sum_names[TASK_N_SUMS];
-
 typedef struct trainer_content {
     model_content_t model;
     dataset_hash_t hash;

@@ -113,8 +113,8 @@ static void print_data_notes(const dataset_info_t *info, bool evaluates)
 /* The algorithms of a layer for the first part of rank 0's batches; NULL: it has no choice. */
 static const op_algorithms_t *algorithms_of(const trainer_t *t, int node)
 {
-    int64_t first, n = 1; /* of detectors: an image on the largest canvas */
-    if (!t->options->detects)
+    int64_t first, n = 1; /* of a micro-batch: a sample of the graph's shape */
+    if (t->task.run.micro_batch == 0)
         n = train_part(&t->input,
                        sampler_shard(t->input.sampler, t->input.global_batch, 0, t->comm->size, &first), 0,
                        &first);
@@ -143,48 +143,13 @@ static void print_choices(const trainer_t *t)
     }
 }
 
-/* ": cat, dog, …": the first of the classes' names; "" if they are numbers. */
-static const char *list_classes(const dataset_info_t *info, char *space, size_t n_bytes)
-{
-    enum { SHOWN = 40 };
-    size_t n = 0;
-    space[0] = '\0';
-    for (int i = 0; info->class_names && i < info->n_classes && n < n_bytes; i++) {
-        const bool fits = n + strlen(info->class_names[i]) <= SHOWN;
-        n += (size_t)snprintf(space + n, n_bytes - n, "%s%.*s", i == 0 ? ": " : ", ", SHOWN,
-                              i == 0 || fits ? info->class_names[i] : "…");
-        if (!fits) break;
-    }
-    return space;
-}
-
-/* How many, and of which size. */
-static void print_images(const trainer_t *t)
-{
-    const dataset_info_t *info = &t->input.dataset->info;
-    char sample[SHAPE_TEXT_MAX], classes[128];
-    const char *heading = t->options->detects ? "lists" : "";
-    snprintf(sample, sizeof sample, "%s",
-             shape_format(shape_3d(info->height, info->width, info->channels)).text);
-    if (t->options->detects)
-        detector_print_images(t);
-    else
-        log_note("          %s training, %s validation images of %s, %d classes%s",
-                 figure_count(info->n_samples[SPLIT_TRAIN]).text,
-                 figure_count(info->n_samples[SPLIT_VAL]).text, sample, info->n_classes,
-                 list_classes(info, classes, sizeof classes));
-    int n;
-    for (const char *rest = info->about, *line; (line = print_next_line(&rest, &n)); heading = "")
-        log_note("  %-6s  %.*s", heading, n, line);
-}
-
 /* The sizes of images that are cropped and resized, and what the model gets. Warns where the default enlarges them. */
 static void print_sizes(const trainer_t *t)
 {
     const images_sizes_t *s = &t->input.sizes;
     const dataset_info_t *info = &t->input.dataset->info;
     char sizes[96];
-    if (s->n == 0 || info->task == TASK_DETECT || info->task == TASK_CROPS) return;
+    if (s->n == 0 || !t->task.run.task->whole_images) return;
     if (s->width)
         snprintf(sizes, sizeof sizes, "%s%lld×%lld", s->alike ? "" : "mostly ", (long long)s->width,
                  (long long)s->height);
@@ -208,7 +173,11 @@ void trainer_print_data(const trainer_t *t)
     const dataset_info_t *info = &t->input.dataset->info;
     const int n_readers = t->input.n_threads;
     log_note("  data    %s (%s)", info->source, t->input.why);
-    print_images(t);
+    t->options->kind->describe(&t->task.run);
+    const char *heading = t->options->kind->sources;
+    int n;
+    for (const char *rest = info->about, *line; (line = print_next_line(&rest, &n)); heading = "")
+        log_note("  %-6s  %.*s", heading, n, line);
     print_sizes(t);
     if (info->transform[0])
         log_note("          %s; %d loader thread%s per rank", info->transform, n_readers,
@@ -252,8 +221,8 @@ err_t trainer_print_header(trainer_t *t)
     trainer_print_data(t);
     print_ranks(t);
     char micro[32] = "";
-    if (o->detects && t->model.micro_batch > 1)
-        snprintf(micro, sizeof micro, ", %lld at a time", (long long)t->model.micro_batch);
+    if (t->task.run.micro_batch > 1)
+        snprintf(micro, sizeof micro, ", %lld at a time", (long long)t->task.run.micro_batch);
     log_note("  batch   %lld (up to %lld per rank%s), %lld step%s, %lld per epoch",
              (long long)t->input.global_batch, (long long)t->input.max_local, micro, (long long)t->steps.n,
              t->steps.n == 1 ? "" : "s", (long long)sampler_batches(t->input.sampler));
@@ -415,7 +384,7 @@ err_t trainer_record_run(trainer_t *t)
     record_algorithms(j, t);
     json_int(j, "n_parameters", t->model.graph->n_parameters);
     json_int(j, "global_batch", t->input.global_batch);
-    if (t->options->detects) json_int(j, "micro_batch", t->model.micro_batch);
+    if (t->task.run.micro_batch > 0) json_int(j, "micro_batch", t->task.run.micro_batch);
     json_int(j, "n_steps", t->steps.n);
     json_int(j, "activation_bytes", (int64_t)exec_arena_bytes(t->model.exec));
     json_int(j, "first_step", t->at.step);

@@ -47,7 +47,7 @@ static err_t evaluate(trainer_t *t, evaluation_t *out)
     if (err == ERR_OK) err = optim_swap_average(t->learning.optim, t->model.params.device);
     TRY(comm_agree(t->comm, err, "swapping in the average weights"));
     TRY(guests_end_change(&t->guests, CHANGE_EVALUATION));
-    TRY(t->options->detects ? detector_evaluate(t, out) : evaluator_run(&t->evaluator, out));
+    TRY(t->options->kind->evaluate(&t->task.run, out));
     TRY(guests_begin_change(&t->guests, CHANGE_STEP));
     TRY(comm_agree(t->comm, optim_swap_average(t->learning.optim, t->model.params.device),
                    "swapping the weights back"));

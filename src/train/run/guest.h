@@ -17,7 +17,7 @@ typedef struct step_cost {
     double data, forward, backward, comm, optimizer, total;
     double shared;       /* of it, waiting for --sync-bn */
     double cpu;          /* of all threads of this process */
-    double boxes, masks; /* of detectors, on the host: train_images_sec_t */
+    double boxes, masks; /* of detectors, on the host: task_cost_t */
     double end;          /* when it ended, by clock_sec */
     int64_t n_allocations, n_page_faults;
 } step_cost_t;

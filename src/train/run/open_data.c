@@ -27,15 +27,8 @@ static err_t compare_data(const comm_t *comm, const dataset_info_t *info, uint64
 static err_t check_transform(train_input_t *input)
 {
     const dataset_info_t *info = &input->dataset->info;
-    if (!input->dataset->ops->read && input->transform.task == TASK_DETECT)
-        RAISE(
-            ERR_USAGE,
-            "%s has no annotated objects, which a detector needs; point --data to a COCO folder, or to shards "
-            "of one",
-            input->where);
     if (!input->dataset->ops->read)
         return transform_resolve_in_memory(&input->transform, info->channels, input->where);
-    if (info->task == TASK_DETECT) return ERR_OK;
     if (!info->transform[0] && random_affine_active(&input->transform.affine))
         RAISE(ERR_USAGE,
               "--augment-... options do not apply to %s with --input-size: its pixels are already random",
@@ -53,7 +46,7 @@ err_t train_open_input(comm_t *comm, const train_options_t *options, train_input
     watchdog_phase("opening data");
     loader_apply_limits(&options->loader);
     input->transform = transform_settings(&options->transform);
-    if (options->detects) err = detect_train_transform(&options->detect, &input->transform);
+    if (options->kind->transform) err = options->kind->transform(&options->detect, &input->transform);
     input->transform.list = list_rules(&options->loader.list, options->loader.max_bad);
     if (err == ERR_OK) err = bad_open(options->loader.max_bad, &input->bad);
     TRY(comm_agree(comm, err, "opening data"));

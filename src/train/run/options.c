@@ -186,7 +186,7 @@ err_t train_options_bind(train_options_t *options)
     return opt_defaults(options->groups, TRAIN_N_GROUPS);
 }
 
-enum { TEXT_MAX = 4200, MAX_CONFIG = 1 << 20, BATCH = 64 };
+enum { TEXT_MAX = 4200, MAX_CONFIG = 1 << 20 };
 
 /* Options that may change on --resume. Per-run options never come from the checkpoint; those of may_change
  * do, unless given. Documented in docs/checkpoints.md. */
@@ -336,7 +336,7 @@ static err_t check_algorithms(train_options_t *o)
     const bool given = train_options_given(o, "algorithms");
     if (!o->algorithms[0])
         RAISE(ERR_USAGE, "invalid --algorithms '': expected fixed, measure, rule or a file");
-    if (strcmp(o->algorithms, TRAIN_BY_RULE) == 0 && !o->detects && strcmp(o->resume, "none") == 0)
+    if (strcmp(o->algorithms, TRAIN_BY_RULE) == 0 && !o->kind->rule && strcmp(o->resume, "none") == 0)
         RAISE(ERR_USAGE,
               "--algorithms rule applies to detectors; %s has the backend's rule, --algorithms fixed",
               o->model);
@@ -345,7 +345,7 @@ static err_t check_algorithms(train_options_t *o)
         RAISE(ERR_USAGE, "--reproducible excludes --algorithms measure; use --algorithms fixed, or a file");
     if (o->reproducible)
         o->algorithms = "fixed";
-    else if (o->detects && !given)
+    else if (o->kind->rule && !given)
         o->algorithms = TRAIN_BY_RULE;
     return ERR_OK;
 }
@@ -371,19 +371,19 @@ static err_t check_reproducible(train_options_t *o)
 
 void train_options_set_rate(train_options_t *o, int64_t batch)
 {
-    const task_defaults_t *d = &task_get(TASK_DETECT)->defaults;
+    const task_defaults_t *d = &o->kind->defaults;
     const bool sgd = strcmp(o->optim.optimizer, "sgd") == 0 || strcmp(o->optim.optimizer, "nesterov") == 0;
     if (o->schedule.lr > 0) return;
     if (o->schedule.lr_batch) batch = o->schedule.lr_batch;
-    o->schedule.lr = o->detects && sgd ? d->rate * (double)batch / (double)d->batch
-                                       : optim_default_rate(o->optim.optimizer);
+    o->schedule.lr = d->rate > 0 && sgd ? d->rate * (double)batch / (double)d->batch
+                                        : optim_default_rate(o->optim.optimizer);
 }
 
 void train_options_set_warmup(train_options_t *o, int64_t n_steps)
 {
-    const task_defaults_t *d = &task_get(TASK_DETECT)->defaults;
+    const task_defaults_t *d = &o->kind->defaults;
     schedule_options_t *s = &o->schedule;
-    if (!o->detects || train_options_given(o, "warmup-steps") || s->warmup_epochs > 0) return;
+    if (!d->warmup_steps || train_options_given(o, "warmup-steps") || s->warmup_epochs > 0) return;
     s->warmup_steps = d->warmup_steps < n_steps / 4 ? d->warmup_steps : n_steps / 4;
     if (!(s->warmup_from > 0)) s->warmup_from = d->warmup_from;
 }
@@ -410,6 +410,39 @@ err_t train_options_check_scale(const train_options_t *o)
     return ERR_OK;
 }
 
+/* Those that the kind of model lacks keep their defaults. */
+static err_t check_lacks(const train_options_t *o)
+{
+    train_options_t usual;
+    TRY(train_options_bind(&usual));
+    for (const task_lack_t *lack = o->kind->lacks; lack && lack->key; lack++)
+        for (int g = 0; g < TRAIN_SECTIONS; g++)
+            for (int i = 0; i < o->groups[g].n; i++) {
+                char now[TEXT_MAX], then[TEXT_MAX];
+                if (strcmp(o->groups[g].table[i].key, lack->key) != 0) continue;
+                opt_text(&o->groups[g], i, now, sizeof now);
+                opt_text(&usual.groups[g], i, then, sizeof then);
+                if (strcmp(now, then) != 0)
+                    RAISE(ERR_USAGE, "--%s does not apply to %s such as %s: %s", lack->key, o->kind->name,
+                          o->model, lack->why);
+            }
+    return ERR_OK;
+}
+
+err_t train_options_check_model(train_options_t *o)
+{
+    for (int g = train_options_groups(o); g < TRAIN_N_GROUPS; g++)
+        for (int i = 0; i < o->groups[g].n; i++)
+            if (o->groups[g].given >> i & 1)
+                RAISE(ERR_USAGE,
+                      "--%s applies to detectors (--model maskrcnn_resnet50_fpn, ...); %s is a classifier",
+                      o->groups[g].table[i].key, o->model);
+    TRY(check_lacks(o));
+    if (o->zero_init_residual) TRY(model_check_residual(o->model, "zero-init-residual"));
+    if (model_stem(o->stem) != MODEL_STEM_AUTO) TRY(model_check_residual(o->model, "stem"));
+    return o->kind->check_options(&o->detect, o->model, &o->transform.task);
+}
+
 err_t train_options_check(train_options_t *o)
 {
     if (o->batch && o->batch_per_rank)
@@ -425,9 +458,13 @@ err_t train_options_check(train_options_t *o)
         RAISE(ERR_USAGE, "invalid --preview '': expected a file, such as sheet.png");
     if (o->preview && strcmp(o->resume, "none") != 0)
         RAISE(ERR_USAGE, "--preview draws the first samples of a new run; omit --resume %s", o->resume);
-    TRY(train_options_check_model(o));
-    if (!o->batch && !o->batch_per_rank)
-        o->batch = o->detects ? task_get(TASK_DETECT)->defaults.batch : BATCH;
+    const model_t *model;
+    TRY(model_find(o->model, &model));
+    o->kind = task_kind_of(model);
+    /* With --resume the checkpoint's model is not known yet; what it cannot have is then a change that is refused. */
+    if (!o->kind->is_default || strcmp(o->resume, "none") == 0 || train_options_given(o, "model"))
+        TRY(train_options_check_model(o));
+    if (!o->batch && !o->batch_per_rank) o->batch = o->kind->defaults.batch;
     if (o->out && !o->out[0]) RAISE(ERR_USAGE, "invalid --out '': expected a folder (. is the current one)");
     TRY(settle_scale(&o->schedule, train_options_given(o, "lr-scale")));
     TRY(check_reproducible(o));
@@ -502,7 +539,8 @@ err_t train_options_transform(const char *saved, transform_settings_t *out)
     err_t err = read_saved(saved, &options, &storage);
     if (err == ERR_OK) *out = transform_settings(&options.transform);
     if (err == ERR_OK) out->list = list_rules(&options.loader.list, 0);
-    if (err == ERR_OK && out->task == TASK_DETECT) err = detect_train_transform(&options.detect, out);
+    if (err == ERR_OK && task_get(out->task)->kind->transform)
+        err = task_get(out->task)->kind->transform(&options.detect, out);
     mem_free(&storage);
     return err;
 }

@@ -9,7 +9,7 @@
 /* The groups that apply to the model; records and checkpoints have no others. */
 static inline int train_options_groups(const train_options_t *options)
 {
-    return options->detects ? TRAIN_N_GROUPS : TRAIN_CLASSIFIER_GROUPS;
+    return TRAIN_COMMON_GROUPS + options->kind->n_option_groups;
 }
 
 /* --algorithms of detectors by default: measuring every layer on every canvas would take minutes. */
@@ -29,10 +29,9 @@ err_t train_options_check(train_options_t *options);
 void train_options_set_rate(train_options_t *options, int64_t batch);
 void train_options_set_warmup(train_options_t *options, int64_t n_steps);
 
-/* The part of it that depends on the kind of model; sets options->detects. detector_options.c. */
+/* The part of it that depends on the kind of model. It is left open for --resume without --model until it is known that
+ * there is no checkpoint, which would name the model. */
 err_t train_options_check_model(train_options_t *options);
-/* What it leaves open for --resume without --model: there is no checkpoint, which would name the model. */
-err_t train_options_check_default_model(const train_options_t *options);
 
 /* Refuses --lr-scale in a new run without the batch that --lr is meant for. */
 err_t train_options_check_scale(const train_options_t *options);

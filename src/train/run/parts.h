@@ -8,7 +8,6 @@
 #include "data/load/images.h"
 #include "store/checkpoint/async.h"
 #include "store/owner/owner.h"
-#include "train/detect/train_images.h"
 #include "train/feed/data.h"
 #include "train/feed/input_stats.h"
 #include "train/feed/prefetcher.h"
@@ -75,15 +74,13 @@ typedef struct train_model {
     thread_choice_t threads;
     int64_t n_threads; /* the same number on all ranks; 0: they differ */
     exec_t *exec;
-    train_images_t *images; /* of a detector; NULL: a classifier */
-    int64_t micro_batch;    /* of a detector: images per pass, at most */
-    char *freeze;           /* model_options_t's, of a detector */
     recorded_step_t recorded;
 } train_model_t;
 
 /* What the samples are trained for. */
 typedef struct train_task {
     task_metrics_t metrics; /* of the dataset's task */
+    task_run_t run;
 } train_task_t;
 
 /* Gradients and what they change: sums over ranks, the optimizer's state, the learning rate. */

@@ -9,14 +9,9 @@
 #include "base/figure.h"
 #include "base/fs.h"
 #include "base/log.h"
-#include "base/mem.h"
 #include "cluster/comm/watchdog.h"
-#include "compute/models/rcnn.h"
-#include "data/image/orient.h"
 #include "data/load/images.h"
-#include "data/load/samples.h"
 #include "data/show/sheet.h"
-#include "train/detect/targets.h"
 #include "train/feed/data.h"
 #include "train/run/options.h"
 #include "train/run/setup.h"
@@ -31,8 +26,6 @@ typedef struct preview {
     category_t *categories;  /* [n_classes] */
     sheet_sample_t *samples; /* [n] */
     int64_t n;
-    uint8_t *cut, *mask; /* of an object, in pixels of its image and of the canvas */
-    rle_t rle;
 } preview_t;
 
 /* Bytes from what pixel_table_t makes of them, rounded: samples may have been interpolated since. */
@@ -52,77 +45,6 @@ static err_t put_image(preview_t *p, const float *pixels, int64_t height, int64_
     return ERR_OK;
 }
 
-/* TASK_MULTILABEL: an annotation for each category that the sample has, without a place. */
-static err_t put_targets(preview_t *p, const float *targets, sample_t *out)
-{
-    annotation_t *annotations;
-    TRY(arena_new(&p->memory, (size_t)p->info->n_classes * sizeof *annotations, &annotations));
-    for (int k = 0; k < p->info->n_classes; k++)
-        if (targets[k] > 0) annotations[out->n_annotations++] = (annotation_t){.id = k, .category = k};
-    out->annotations = annotations;
-    return ERR_OK;
-}
-
-/* The mask on the canvas: resized with the image by the nearest pixel, as mask_target_make does. */
-static err_t put_mask(preview_t *p, const detection_place_t *place, const rle_t *stored, annotation_t *out)
-{
-    const bool swapped = orient_swaps(place->orientation);
-    const mask_view_t view = {.stored = {swapped ? place->image_width : place->image_height,
-                                         swapped ? place->image_height : place->image_width},
-                              .orientation = place->orientation,
-                              .flipped = place->flipped};
-    const int64_t height = place->canvas_height, width = place->canvas_width;
-    mask_cut_t cut;
-    uint32_t *runs;
-    TRY(mask_cut_make(stored, &view, &p->cut, &cut));
-    TRY(mem_grow(height * width, 1, "a mask", &p->mask));
-    memset(p->mask, 0, (size_t)(height * width));
-    for (int64_t y = 0; y < place->scaled_height; y++)
-        for (int64_t x = 0; x < place->scaled_width; x++) {
-            const int64_t row = y * place->image_height / place->scaled_height - cut.y,
-                          column = x * place->image_width / place->scaled_width - cut.x;
-            if (row >= 0 && row < cut.height && column >= 0 && column < cut.width)
-                p->mask[y * width + x] = cut.inside[row * cut.width + column];
-        }
-    TRY(rle_encode(p->mask, (int32_t)width, (int32_t)height, &p->rle));
-    TRY(arena_new(&p->memory, (size_t)p->rle.n * sizeof *runs, &runs));
-    memcpy(runs, p->rle.runs, (size_t)p->rle.n * sizeof *runs);
-    out->segmentation = SEGMENTATION_RLE;
-    out->runs = runs;
-    out->n_runs = p->rle.n;
-    return ERR_OK;
-}
-
-/* TASK_DETECT: sample i of the batch, on its canvas. */
-static err_t put_objects(preview_t *p, const batch_t *batch, int64_t i, bool masks, sample_t *out)
-{
-    const batch_field_t *f = batch->fields;
-    const int64_t first = f[DETECTION_BOX].offsets[i], n = f[DETECTION_BOX].offsets[i + 1] - first;
-    const float *box = (const float *)f[DETECTION_BOX].data + 4 * first;
-    const int32_t *class = (const int32_t *)f[DETECTION_CLASS].data + first,
-                  *n_runs = (const int32_t *)f[DETECTION_MASK_N].data + first,
-                  *runs = (const int32_t *)f[DETECTION_RUNS].data + f[DETECTION_RUNS].offsets[i];
-    annotation_t *annotations;
-    detection_place_t place;
-    memcpy(&place, (const detection_place_t *)f[DETECTION_FIELD_PLACE].data + i, sizeof place);
-    TRY(arena_new(&p->memory, (size_t)(n + 1) * sizeof *annotations, &annotations));
-    for (int64_t k = 0; k < n; runs += n_runs[k++]) {
-        const float *b = box + 4 * k;
-        rle_t stored = {.n = n_runs[k]};
-        annotations[k] = (annotation_t){.id = k + 1,
-                                        .category = class[k],
-                                        .crowd = class[k] == 0 ? CROWD_IGNORED : CROWD_NONE,
-                                        .box = {b[0], b[1], (double)b[2] - b[0], (double)b[3] - b[1]}};
-        if (!masks || n_runs[k] == 0) continue;
-        TRY(arena_new(&p->memory, (size_t)n_runs[k] * sizeof *stored.runs, &stored.runs));
-        memcpy(stored.runs, runs, (size_t)n_runs[k] * sizeof *stored.runs);
-        TRY(put_mask(p, &place, &stored, &annotations[k]));
-    }
-    out->n_annotations = (int32_t)n;
-    out->annotations = annotations;
-    return ERR_OK;
-}
-
 static err_t put_name(preview_t *p, int64_t index, sheet_sample_t *out)
 {
     char name[CONTENT_NAME_MAX];
@@ -138,21 +60,11 @@ static err_t put_sample(preview_t *p, const batch_t *batch, int64_t i)
 {
     const dataset_info_t *info = p->info;
     const float *pixels = batch->pixels + i * info->height * info->width * info->channels;
-    const void *field = batch->fields[0].data;
     sheet_sample_t *out = &p->samples[p->n++];
-    detection_place_t place = {.canvas_height = (int32_t)info->height, .canvas_width = (int32_t)info->width};
-    *out = (sheet_sample_t){.sample = {.label = -1}};
+    *out = (sheet_sample_t){.sample = {.label = -1, .height = info->height, .width = info->width}};
     TRY(put_name(p, batch->index[i], out));
-    if (info->task == TASK_DETECT) memcpy(&place, (const detection_place_t *)field + i, sizeof place);
-    TRY(put_image(p, pixels, place.canvas_height, place.canvas_width, &out->image));
-    out->sample.width = place.canvas_width;
-    out->sample.height = place.canvas_height;
-    if (info->task == TASK_DETECT)
-        return put_objects(p, batch, i, rcnn_has_masks(p->t->model.graph), &out->sample);
-    if (info->task == TASK_MULTILABEL)
-        return put_targets(p, (const float *)field + i * info->n_classes, &out->sample);
-    out->sample.label = ((const int32_t *)field)[i];
-    return ERR_OK;
+    TRY(p->t->options->kind->show(&p->t->task.run, batch, i, &p->memory, &out->sample));
+    return put_image(p, pixels, out->sample.height, out->sample.width, &out->image);
 }
 
 static int64_t most_samples(const dataset_info_t *info)
@@ -221,7 +133,7 @@ static err_t draw_samples(preview_t *p)
     snprintf(of, sizeof of, "the first %" PRId64 " of %s training samples%s", p->n,
              figure_count(info->n_samples[SPLIT_TRAIN]).text, t->comm->size > 1 ? " that rank 0 gets" : "");
     snprintf(size, sizeof size, "%s%" PRId64 "x%" PRId64 "x%" PRId64,
-             info->task == TASK_DETECT ? "canvases of up to " : "", info->height, info->width,
+             t->options->kind->on_canvas ? "canvases of up to " : "", info->height, info->width,
              info->channels);
     describe_norm(info, norm, sizeof norm);
     snprintf(title, sizeof title, "%s: %s", info->source, of);
@@ -233,7 +145,7 @@ static err_t draw_samples(preview_t *p)
                                            : width > LARGE        ? LARGE
                                                                   : width,
                                    .categories = p->categories,
-                                   .boxed = info->task == TASK_DETECT,
+                                   .boxed = t->options->kind->on_canvas,
                                    .title = title,
                                    .about = about};
     TRY(sheet_draw_samples(&sheet, &page));
@@ -254,9 +166,6 @@ static err_t draw_on_rank_0(trainer_t *t)
     preview_t p = {.t = t, .info = &t->input.dataset->info};
     const err_t err = draw_samples(&p);
     arena_free(&p.memory);
-    rle_free(&p.rle);
-    mem_free(&p.cut);
-    mem_free(&p.mask);
     return err;
 }
 

@@ -46,7 +46,7 @@ static err_t record_step(void *trainer, const step_result_t *r)
     json_t *j = metrics_begin(&t->output.records, RECORD_STEP);
     task_metrics_of_training(metrics, r->sums, (double)r->n, values);
     if (j) put_step(t, r, values, j);
-    if (sampled) TRY(trainer_record_images(t, r->n, j));
+    if (sampled && t->options->kind->record) TRY(t->options->kind->record(&t->task.run, r->n, j));
     if (!j) return ERR_OK;
     TRY(metrics_end(&t->output.records, flush));
     tensorboard_scalars_t scalars = {0};

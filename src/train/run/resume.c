@@ -93,7 +93,7 @@ err_t trainer_find_checkpoint(trainer_t *t)
     TRY_OUT(err, comm_decide(t->comm, err, t->saving.resumed_from, sizeof t->saving.resumed_from,
                              "finding a checkpoint"));
     if (!t->saving.resumed_from[0]) {
-        err = train_options_check_default_model(t->options);
+        err = train_options_check_model(t->options);
         if (err == ERR_OK) err = train_options_check_scale(t->options);
         err = comm_agree(t->comm, err, "checking options");
         goto out;
@@ -148,9 +148,9 @@ static err_t read_position(const trainer_t *t, const checkpoint_t *checkpoint, t
     TRY(checkpoint_get_real(checkpoint, "epoch_loss_sum", &at->sums[TASK_SUM_LOSS]));
     TRY(checkpoint_get_int(checkpoint, "epoch_n_correct", &n_correct));
     at->sums[TASK_SUM_CORRECT] = (double)n_correct;
-    for (int i = 0; t->options->detects && i < TASK_N_SUMS; i++)
-        if (checkpoint_sum_names[i])
-            TRY(checkpoint_get_real(checkpoint, checkpoint_sum_names[i], &at->sums[i]));
+    const char *const *sum_names = t->options->kind->sum_names;
+    for (int i = 0; sum_names && i < TASK_N_SUMS; i++)
+        if (sum_names[i]) TRY(checkpoint_get_real(checkpoint, sum_names[i], &at->sums[i]));
     TRY(checkpoint_get_int(checkpoint, "epoch_n_samples", &at->n_samples));
     at->evaluation_due = checkpoint_find_attr(checkpoint, "evaluation_due") != NULL;
     if (at->step < 0 || at->epoch < 0 || at->batch < 0 ||

@@ -95,7 +95,7 @@ static bool same_norm_groups(const trainer_t *t, const resume_record_t *r)
         has_norm |= g->nodes[i].desc.kind == OP_BATCH_NORM && !g->nodes[i].desc.attr.batch_norm.frozen;
     const bool same_ranks = o->reproducible || r->ranks == t->comm->size;
     if (!has_norm) return true;
-    if (o->detects) return same_ranks && r->micro_batch == t->model.micro_batch;
+    if (t->task.run.micro_batch > 0) return same_ranks && r->micro_batch == t->task.run.micro_batch;
     if (o->sync_bn || o->bn_group) return true;
     const int64_t shards = o->reproducible ? 1 : r->ranks, shards_now = o->reproducible ? 1 : t->comm->size;
     return shards * r->accumulate == shards_now * o->accumulate;
@@ -105,7 +105,7 @@ static bool same_norm_groups(const trainer_t *t, const resume_record_t *r)
 static bool promises_bits(const trainer_t *t, const resume_record_t *r)
 {
     return t->options->reproducible && r->accumulate == t->options->accumulate &&
-           r->micro_batch == t->model.micro_batch && r->threads == t->runtime.n_threads &&
+           r->micro_batch == t->task.run.micro_batch && r->threads == t->runtime.n_threads &&
            strcmp(r->git, version_git_hash) == 0 && strcmp(r->backend, t->runtime.device) == 0;
 }
 

@@ -17,6 +17,48 @@
 #include "train/run/setup.h"
 #include "train/run/trainer.h"
 
+/* Images in memory cannot be corrupt. */
+static corrupt_samples_t *corrupt_samples_of(train_input_t *input)
+{
+    return input->dataset->ops->read ? &input->bad : NULL;
+}
+
+/* What is known by now. */
+static void tell_task(trainer_t *t)
+{
+    const train_options_t *o = t->options;
+    task_run_t *run = &t->task.run;
+    *run = (task_run_t){.task = task_of(&t->input.dataset->info),
+                        .comm = t->comm,
+                        .backend = t->runtime.backend,
+                        .dataset = t->input.dataset,
+                        .weigher = &t->input.weigher,
+                        .sampler = t->input.sampler,
+                        .bad = corrupt_samples_of(&t->input),
+                        .model = o->model,
+                        .options = &o->detect,
+                        .seed = o->seed,
+                        .global_batch = t->input.global_batch,
+                        .max_local = t->input.max_local,
+                        .n_shards = t->input.n_shards,
+                        .n_parts = t->input.n_parts,
+                        .grain = t->input.grain,
+                        .eval_samples = o->eval_samples,
+                        .n_loader_threads = t->input.n_threads,
+                        .timeout_sec = o->runtime.timeout_sec,
+                        .has_weights = o->weights != NULL,
+                        .sync_bn = o->sync_bn,
+                        .eval = o->eval,
+                        .graph = t->model.graph,
+                        .metrics = &t->task.metrics,
+                        .exec = t->model.exec,
+                        .params = t->model.params.device,
+                        .states = t->model.states.device,
+                        .grads = t->learning.grads.device,
+                        .micro_batch = run->micro_batch,
+                        .state = run->state};
+}
+
 err_t trainer_plan_steps(trainer_t *t)
 {
     train_options_t *o = t->options;
@@ -58,7 +100,7 @@ err_t trainer_plan_steps(trainer_t *t)
                                  .window = o->shuffle_window};
     if (!sampler.block) sampler.block = t->input.dataset->info.block[SPLIT_TRAIN];
     t->input.weigher = (dataset_weigher_t){t->input.dataset, SPLIT_TRAIN, sampler.seed};
-    if (o->detects) {
+    if (o->kind->on_canvas) {
         sampler.weigh = dataset_weigh;
         sampler.weigher = &t->input.weigher;
         sampler.block = 0;
@@ -70,6 +112,7 @@ err_t trainer_plan_steps(trainer_t *t)
     t->input.grain = o->bn_group ? o->bn_group : 1;
     t->input.max_local =
         sampler_share(t->input.sampler, t->input.global_batch, t->comm->rank, t->comm->size, &first);
+    tell_task(t);
     int64_t per_epoch = sampler_batches(t->input.sampler);
     t->steps.n = o->steps ? o->steps : o->epochs * per_epoch;
     /* Of a run that has finished, the schedule is not used; any warm-up fits into its length. */
@@ -106,6 +149,12 @@ static err_t check_norms(const trainer_t *t)
     return ERR_OK;
 }
 
+err_t trainer_check_model(trainer_t *t)
+{
+    tell_task(t);
+    return t->options->kind->check_model ? t->options->kind->check_model(&t->task.run) : ERR_OK;
+}
+
 err_t trainer_build_graph(trainer_t *t)
 {
     const dataset_info_t *info = &t->input.dataset->info;
@@ -118,12 +167,12 @@ err_t trainer_build_graph(trainer_t *t)
                                .zero_init_residual = t->options->zero_init_residual};
     bool known = model_compute(t->options->precision, &options.compute);
     ASSERT(known); /* the option's table lists model_precisions */
-    if (t->options->detects) TRY(detector_set_model(t, &options));
-    task_of(info)->set_model(&options);
+    options.multi_label = task_of(info)->multi_label;
+    if (t->options->kind->set_model) TRY(t->options->kind->set_model(&t->task.run, &options));
     TRY(model_build(t->options->model, &options, &t->model.graph));
     if (t->model.graph->n_flat_trained == 0)
         RAISE(ERR_USAGE, "--freeze %s leaves no layer of %s to train", t->options->freeze, t->options->model);
-    return t->options->detects ? detector_check_model(t) : ERR_OK;
+    return trainer_check_model(t);
 }
 
 static err_t build_model(trainer_t *t)
@@ -177,27 +226,6 @@ err_t trainer_prepare(trainer_t *t)
     return comm_agree(t->comm, err, "allocating gradient buffers");
 }
 
-/* Images in memory cannot be corrupt. */
-static corrupt_samples_t *corrupt_samples_of(train_input_t *input)
-{
-    return input->dataset->ops->read ? &input->bad : NULL;
-}
-
-/* Plans training on each part of each of this rank's shards of a global batch of n samples. */
-static err_t prepare_batch(trainer_t *t, int64_t n)
-{
-    const int n_shards = t->input.n_shards;
-    for (int i = 0; i < n_shards; i++) {
-        int64_t first;
-        int64_t n_shard =
-            sampler_shard(t->input.sampler, n, t->comm->rank * n_shards + i, t->comm->size, &first);
-        for (int k = 0; k < t->input.n_parts; k++)
-            TRY(exec_prepare(t->model.exec, train_part(&t->input, n_shard, k, &first), true));
-    }
-    return ERR_OK;
-}
-
-/* Measures for whole batches only; the smaller last batch of an epoch uses the backend's rule. */
 static err_t choose_algorithms(trainer_t *t, const double *measure_sec)
 {
     algorithm_request_t request = {.option = t->options->algorithms,
@@ -205,23 +233,15 @@ static err_t choose_algorithms(trainer_t *t, const double *measure_sec)
                                    .saved = t->model.saved_algorithms,
                                    .runtime = &t->runtime,
                                    .graph = t->model.graph,
+                                   .rule = t->options->kind->rule,
                                    .timeout_sec = t->options->runtime.timeout_sec,
                                    .measure_sec = measure_sec,
                                    .tells = true};
-    if (t->options->detects) return detector_choose_algorithms(t, &request);
-    int n_shards = sampler_shards(t->input.sampler, t->comm->size);
-    for (int i = 0; i < n_shards; i++) {
-        int64_t first,
-            n_shard = sampler_shard(t->input.sampler, t->input.global_batch, i, t->comm->size, &first);
-        for (int k = 0; k < t->input.n_parts; k++)
-            batch_size_add(request.sizes, &request.n_sizes, train_part(&t->input, n_shard, k, &first), true);
-    }
-    int64_t n_evaluated = evaluation_batch(t->input.dataset);
-    split_t split = evaluation_split(t->input.dataset);
-    if (t->options->eval &&
-        evaluation_samples(t->input.dataset, split, t->options->eval_samples) >= n_evaluated)
-        batch_size_add(request.sizes, &request.n_sizes, n_evaluated, false);
-    return algorithm_choice_make(&request, &t->model.algorithms);
+    shape_t *shapes = NULL;
+    err_t err = t->options->kind->list_sizes(&t->task.run, request.sizes, &request.n_sizes, &shapes);
+    if (err == ERR_OK) err = algorithm_choice_make(&request, &t->model.algorithms);
+    mem_free(&shapes);
+    return err;
 }
 
 /* exec_options_t.sum_shared, for --sync-bn. */
@@ -246,24 +266,9 @@ static err_t build_executor(trainer_t *t)
                               .algorithms = &t->model.algorithms.table,
                               .sum_shared = t->options->sync_bn ? sum_over_ranks : NULL,
                               .share_context = t};
-    ASSERT(t->options->detects ||
-           2 * graph_count_losses(t->model.graph, t->model.graph->n_nodes) == TASK_CLASSIFIER_SUMS);
     TRY(exec_new(&options, &t->model.exec));
-    if (t->options->detects) return detector_plan(t);
-    TRY(prepare_batch(t, t->input.global_batch));
-    TRY(prepare_batch(t, t->input.dataset->info.n_samples[SPLIT_TRAIN] % t->input.global_batch));
-    evaluator_options_t evaluation = {.comm = t->comm,
-                                      .exec = t->model.exec,
-                                      .backend = t->runtime.backend,
-                                      .dataset = t->input.dataset,
-                                      .split = evaluation_split(t->input.dataset),
-                                      .limit = t->options->eval_samples,
-                                      .norm = t->input.dataset->info.norm,
-                                      .bad = corrupt_samples_of(&t->input),
-                                      .n_threads = t->input.n_threads,
-                                      .timeout_sec = t->options->runtime.timeout_sec};
-    if (t->options->eval) TRY(evaluator_open(&evaluation, &t->evaluator));
-    return exec_ready(t->model.exec);
+    tell_task(t);
+    return t->options->kind->plan(&t->task.run);
 }
 
 /* A resumed run may be shorter than what is done. */
@@ -303,6 +308,7 @@ static err_t open_prefetcher(trainer_t *t)
 
 static err_t begin_trace(trainer_t *t)
 {
+    const int passes = t->options->kind->passes_per_sample;
     trace_file_options_t options = {
         .path = t->options->trace,
         .model = t->options->model,
@@ -310,7 +316,8 @@ static err_t begin_trace(trainer_t *t)
         .n_steps = steps_left(t),
         .n_traced = t->options->trace_steps,
         .n_layers = t->model.graph->n_nodes,
-        .n_parts = t->options->detects ? detector_trace_parts(t) : t->input.n_parts * t->input.n_shards,
+        .n_parts =
+            passes > 0 ? passes * narrow_int(t->input.max_local) : t->input.n_parts * t->input.n_shards,
     };
     return trace_file_begin(t->comm, &options, &t->output.trace);
 }
@@ -397,15 +404,12 @@ void trainer_teardown(trainer_t *t)
     prefetcher_close(&t->input.prefetcher);
     recorded_step_close(&t->model.recorded);
     trace_close();
-    evaluator_close(&t->evaluator);
-    detection_evaluator_close(&t->detection_evaluator);
-    train_images_free(&t->model.images);
+    if (t->options->kind) t->options->kind->close(&t->task.run);
     exec_free(&t->model.exec);
     algorithm_choice_free(&t->model.algorithms);
     mem_free(&t->model.saved_algorithms);
     sampler_free(&t->input.sampler);
     graph_free(&t->model.graph);
-    mem_free(&t->model.freeze);
     dataset_close(&t->input.dataset);
     bad_close(&t->input.bad);
     hd_buffer_free(&t->model.params);

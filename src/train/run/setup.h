@@ -27,6 +27,8 @@ err_t train_own_folder(comm_t *comm, train_output_t *output);
 /* Parts of trainer_build; not collective. */
 err_t trainer_plan_steps(trainer_t *t);
 err_t trainer_build_graph(trainer_t *t);
+/* Refuses a model or data that do not fit this run; the rest of what the task chooses. */
+err_t trainer_check_model(trainer_t *t);
 err_t trainer_build(trainer_t *t);
 err_t trainer_check_out(trainer_t *t);
 err_t trainer_set_threads(trainer_t *t);
@@ -46,27 +48,6 @@ loader_options_t trainer_loader_options(trainer_t *t);
  *
  * ERR_SYSTEM, before data is opened: the file cannot be written. */
 err_t trainer_preview(trainer_t *t);
-
-/* Detectors: their parts of trainer_build and trainer_plan. setup_detector.c.
- *
- *   detector_set_model          what they add to the options of model_build; not collective
- *   detector_check_model        ERR_DATA, ERR_USAGE: data or options that do not fit it; sets t->model.micro_batch; not
- *                               collective
- *   detector_choose_algorithms  request: without sizes
- *   detector_plan               everything that the executor and passes over images need; not collective */
-err_t detector_set_model(trainer_t *t, model_options_t *options);
-err_t detector_check_model(trainer_t *t);
-err_t detector_choose_algorithms(trainer_t *t, algorithm_request_t *request);
-err_t detector_plan(trainer_t *t);
-
-/* Passes over all layers that the trace of a step has room for: blocks of rows repeat their layers. */
-int detector_trace_parts(const trainer_t *t);
-
-/* Collective. Of their validation images; they have no loss. */
-err_t detector_evaluate(trainer_t *t, evaluation_t *out);
-
-/* Their lines of the header: images, those left out, canvases. Not collective. */
-void detector_print_images(const trainer_t *t);
 
 /* Sets output->folder. Rank 0 only, not collective. */
 err_t train_choose_folder(const train_options_t *options, train_output_t *output);

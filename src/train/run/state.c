@@ -16,15 +16,6 @@
 #include "train/run/trainer.h"
 #include "train/weights/model_file.h"
 
-const char *const checkpoint_sum_names[TASK_N_SUMS] = {[TASK_SUM_OBJECTNESS] = "epoch_loss_objectness",
-                                                       [TASK_SUM_PROPOSAL_BOX] = "epoch_loss_rpn_box_reg",
-                                                       [TASK_SUM_CLASS] = "epoch_loss_classifier",
-                                                       [TASK_SUM_BOX] = "epoch_loss_box_reg",
-                                                       [TASK_SUM_MASK] = "epoch_loss_mask",
-                                                       [TASK_SUM_POSITIVES] = "epoch_n_positives",
-                                                       [TASK_SUM_FOUND] = "epoch_n_found",
-                                                       [TASK_SUM_OBJECTS] = "epoch_n_objects"};
-
 best_name_t checkpoint_best_name(const task_metrics_t *metrics, int metric)
 {
     best_name_t name;
@@ -123,8 +114,9 @@ err_t trainer_make_content(const trainer_t *t, float *states, trainer_content_t 
     if (out->category_ids) attrs[n_attrs++] = ckpt_text("category_ids", out->category_ids);
     if (t->at.evaluation_due) attrs[n_attrs++] = ckpt_int("evaluation_due", 1);
     if (t->model.n_threads > 0) attrs[n_attrs++] = ckpt_int("threads", t->model.n_threads);
-    for (int i = 0; t->options->detects && i < TASK_N_SUMS; i++)
-        if (checkpoint_sum_names[i]) attrs[n_attrs++] = ckpt_real(checkpoint_sum_names[i], t->at.sums[i]);
+    const char *const *sum_names = t->options->kind->sum_names;
+    for (int i = 0; sum_names && i < TASK_N_SUMS; i++)
+        if (sum_names[i]) attrs[n_attrs++] = ckpt_real(sum_names[i], t->at.sums[i]);
     n_attrs += put_best(&t->task.metrics, &t->at, out->best_names, attrs + n_attrs);
     model_file_t file = {.graph = t->model.graph,
                          .norm = info->norm,

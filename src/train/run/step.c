@@ -15,7 +15,7 @@
 
 static const char *why_host(const train_options_t *o)
 {
-    if (o->detects) return "a detector's boxes are chosen on the host";
+    if (o->kind->why_host) return o->kind->why_host;
     if (o->accumulate > 1) return "with --accumulate a step has several parts";
     if (o->reproducible) return "--reproducible sums gradients on the host";
     if (o->sync_bn) return "--sync-bn sums statistics on the host";
@@ -325,8 +325,6 @@ static err_t read_costs(train_step_t *step)
         TRY(read_device_costs(step));
     else
         read_host_costs(step);
-    cost->boxes = step->images.boxes;
-    cost->masks = step->images.masks;
     cost->shared = t->steps.shared_sec;
     cost->end = step->end;
     t->steps.unslowed_sec = cost->total - t->steps.slowed_sec;

@@ -5,12 +5,6 @@
 
 #include "train/run/trainer.h"
 
-/* Collective, of a detector's last step, with n images over all ranks: writes the array "images" of its record. The
- * images of a rank follow one another in the order of its passes. Does nothing for classifiers.
- *
- *   j  NULL on ranks that do not write */
-err_t trainer_record_images(trainer_t *t, int64_t n, json_t *j);
-
 /* The rest is shared by step.c and step_passes.c only. */
 
 static inline int step_slot(int64_t number)
@@ -75,8 +69,5 @@ err_t step_compute(train_step_t *step);
 /* Collective. Every rank searches for the first non-finite layer; the lowest rank that finds one reports it
  * as ERR_GATE, and is named unless all find the same. ERR_PEER: the ranks' weights differ, see replicas_check. */
 err_t step_report_nonfinite(const train_step_t *step);
-
-/* Detectors: computes one shard into the gradient buffer and its tail. step_images.c. */
-err_t step_compute_images(train_step_t *step, const exec_batch_t *shard);
 
 #endif

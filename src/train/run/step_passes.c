@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "data/load/images.h"
 #include "train/run/step.h"
 
 void step_trace(int64_t step, const char *name, double start, double end, int64_t n_bytes)
@@ -46,33 +45,35 @@ void step_slowdown(trainer_t *t, const char *phase, int64_t n)
     t->steps.slowed_sec += slowdown_now(&t->runtime.slowdown, phase, whole_sec);
 }
 
-/* Computes one part of a shard; its gradients overwrite the buffer. */
-static err_t compute_part(trainer_t *t, const exec_batch_t *part, step_cost_t *cost)
+static err_t end_phase(void *context, task_phase_t phase, int64_t n, double *when_sec)
 {
-    double start, middle, end;
-    const int64_t number = (int64_t)part->step;
-    TRY(step_note(t, number, MARK_BEGIN, &start));
-    TRY(exec_forward(t->model.exec, part, true));
-    step_slowdown(t, "forward", part->n);
-    TRY(step_note(t, number, MARK_FORWARD, &middle));
-    TRY(exec_backward(t->model.exec, part, t->steps.plan.overlaps ? bucket_ready : NULL,
-                      &t->learning.bucket));
-    step_slowdown(t, "backward", part->n);
-    TRY(step_note(t, number, MARK_BACKWARD, &end));
-    if (!step_on_device(t)) {
-        cost->forward += middle - start;
-        cost->backward += end - middle;
-        step_trace(t->at.step, "forward", start, middle, 0);
-        step_trace(t->at.step, "backward", middle, end, 0);
-    } else if (t->steps.plan.in_parts) {
-        double forward, backward;
-        TRY(backend_sync(t->runtime.backend));
-        end = clock_sec();
-        TRY(step_read_marks(t, MARK_BEGIN, MARK_FORWARD, MARK_BACKWARD, end, "forward", &forward));
-        TRY(step_read_marks(t, MARK_FORWARD, MARK_BACKWARD, MARK_BACKWARD, end, "backward", &backward));
-        cost->forward += forward;
-        cost->backward += backward;
-    }
+    const train_step_t *step = context;
+    const bool forward = phase == TASK_FORWARD;
+    step_slowdown(step->t, forward ? "forward" : "backward", n);
+    return step_note(step->t, step->number, forward ? MARK_FORWARD : MARK_BACKWARD, when_sec);
+}
+
+/* Computes one part of a shard; its gradients overwrite the buffer. */
+static err_t compute_part(train_step_t *step, const exec_batch_t *part, task_cost_t *cost)
+{
+    trainer_t *t = step->t;
+    const task_pass_t pass = {.part = part,
+                              .data = &step->data,
+                              .sums = &t->learning.tails[step_slot(step->number)],
+                              .ready = t->steps.plan.overlaps ? bucket_ready : NULL,
+                              .ready_context = &t->learning.bucket,
+                              .ended = end_phase,
+                              .context = step};
+    double when, forward, backward;
+    TRY(step_note(t, step->number, MARK_BEGIN, &when));
+    TRY(t->options->kind->pass(&t->task.run, &pass, cost));
+    if (!step_on_device(t) || !t->steps.plan.in_parts) return ERR_OK;
+    TRY(backend_sync(t->runtime.backend));
+    when = clock_sec();
+    TRY(step_read_marks(t, MARK_BEGIN, MARK_FORWARD, MARK_BACKWARD, when, "forward", &forward));
+    TRY(step_read_marks(t, MARK_FORWARD, MARK_BACKWARD, MARK_BACKWARD, when, "backward", &backward));
+    cost->forward += forward;
+    cost->backward += backward;
     return ERR_OK;
 }
 
@@ -83,7 +84,7 @@ static exec_batch_t slice_of(const trainer_t *t, const exec_batch_t *batch, int6
     slice.n = n;
     for (int i = 0; i < t->model.graph->n_inputs; i++) {
         const graph_value_t *input = &t->model.graph->values[t->model.graph->inputs[i].value];
-        if (!batch->input[i]) continue; /* a detector's, which its passes set */
+        if (!batch->input[i]) continue; /* the task's passes set it */
         slice.input[i] = (const char *)batch->input[i] +
                          first * shape_count(input->shape) * (int64_t)dtype_size(input->dtype);
     }
@@ -108,47 +109,27 @@ static exec_batch_t part_of_shard(const trainer_t *t, const exec_batch_t *shard,
     return slice_of(t, shard, first, n);
 }
 
-/* A detector's passes are over, and have left where it was. */
-static err_t find_image_nonfinite(trainer_t *t, char *where, size_t n_bytes)
-{
-    int64_t image;
-    images_detection_t data;
-    source_buffer_t buffer = {0};
-    sample_t sample;
-    const char *layer = train_images_where(t->model.images, &image);
-    bool known = layer[0] && images_detection(t->input.dataset, &data);
-    ASSERT(known || !layer[0]);
-    if (!known) return ERR_OK;
-    err_t err = source_describe(data.source, SPLIT_TRAIN, image, &buffer, &sample);
-    if (err == ERR_OK) snprintf(where, n_bytes, "%s for image %.200s", layer, sample.name);
-    source_free_buffer(data.source, &buffer);
-    return err;
-}
-
-static err_t find_nonfinite(const train_step_t *step, char *where, size_t n_bytes)
+static err_t find_nonfinite(const train_step_t *step, char where[TASK_WHERE_MAX])
 {
     trainer_t *t = step->t;
-    exec_nonfinite_t found = {.sample = 0};
     where[0] = '\0';
-    if (t->model.images) return find_image_nonfinite(t, where, n_bytes);
     for (int i = 0; i < t->steps.plan.n_shards; i++) {
         exec_batch_t shard = shard_of(t, &step->batch, step->n_global, i);
-        for (int k = 0; !found.where[0] && k < t->options->accumulate; k++) {
+        for (int k = 0; !where[0] && k < t->options->accumulate; k++) {
             exec_batch_t part = part_of_shard(t, &shard, k);
-            TRY(exec_find_nonfinite(t->model.exec, &part, &found));
+            TRY(t->options->kind->find_nonfinite(&t->task.run, &part, where));
         }
     }
-    snprintf(where, n_bytes, "%s", found.where);
     return ERR_OK;
 }
 
 err_t step_report_nonfinite(const train_step_t *step)
 {
     trainer_t *t = step->t;
-    char where[EXEC_WHERE_MAX + 256];
+    char where[TASK_WHERE_MAX];
     /* A rank whose weights are wrong is the cause, and no learning rate helps. */
     TRY(guests_verify(&t->guests, false));
-    err_t err = find_nonfinite(step, where, sizeof where);
+    err_t err = find_nonfinite(step, where);
     if (err == ERR_OK && where[0])
         err = err_raise(
             ERR_GATE, __FILE__, __LINE__,
@@ -163,14 +144,15 @@ err_t step_report_nonfinite(const train_step_t *step)
 }
 
 /* Computes one shard into the gradient buffer and its tail. */
-static err_t compute_shard(trainer_t *t, const exec_batch_t *shard, step_cost_t *cost)
+static err_t compute_shard(train_step_t *step, const exec_batch_t *shard, task_cost_t *cost)
 {
+    trainer_t *t = step->t;
     const backend_t *backend = t->runtime.backend;
     size_t n_bytes = step_tail_offset(t);
     if (t->learning.accumulated) TRY(backend_zero(backend, t->learning.accumulated, n_bytes));
     for (int i = 0; i < t->options->accumulate; i++) {
         exec_batch_t part = part_of_shard(t, shard, i);
-        TRY(compute_part(t, &part, cost));
+        TRY(compute_part(step, &part, cost));
         if (t->learning.accumulated)
             TRY(backend->accumulate(t->learning.accumulated, t->learning.grads.device,
                                     t->model.graph->n_flat_trained, DTYPE_F32));
@@ -185,16 +167,21 @@ err_t step_compute(train_step_t *step)
     trainer_t *t = step->t;
     bucket_reset(&t->learning.bucket);
     const hd_buffer_t *tail = &t->learning.tails[step_slot(step->number)];
+    task_cost_t cost = {0};
     for (int i = 0; i < t->steps.plan.n_shards; i++) {
         exec_batch_t shard = shard_of(t, &step->batch, step->n_global, i);
         step_clear_tail(t, step->number);
         if (i > 0) /* shards are summed, and guests count once */
             memset(step_tail(t, step->number) + TAIL_COUNT, 0, (size_t)t->guests.n_floats * sizeof(float));
         TRY(hd_buffer_push_all(tail));
-        TRY(t->model.images ? step_compute_images(step, &shard) : compute_shard(t, &shard, &step->cost));
+        TRY(compute_shard(step, &shard, &cost));
         if (!t->learning.shards) continue;
         TRY(hd_buffer_pull_all(&t->learning.grads));
         shards_keep(t->learning.shards, i, t->learning.grads.host);
     }
+    step->cost.forward = cost.forward;
+    step->cost.backward = cost.backward;
+    step->cost.boxes = cost.boxes;
+    step->cost.masks = cost.masks;
     return ERR_OK;
 }

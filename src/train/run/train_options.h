@@ -11,12 +11,13 @@
 #include "train/detect/train_options.h"
 #include "train/learn/optim.h"
 #include "train/learn/schedule.h"
+#include "train/task/task.h"
 
 /* The first are sections of one table, the last two are for detectors. */
 enum {
     TRAIN_SECTIONS = 8,
-    TRAIN_CLASSIFIER_GROUPS = TRAIN_SECTIONS + 8,
-    TRAIN_N_GROUPS = TRAIN_CLASSIFIER_GROUPS + 2
+    TRAIN_COMMON_GROUPS = TRAIN_SECTIONS + 8,
+    TRAIN_N_GROUPS = TRAIN_COMMON_GROUPS + 2
 };
 
 typedef struct train_options {
@@ -44,7 +45,7 @@ typedef struct train_options {
     /* Parsed from check_replicas; 0: auto. */
     int64_t replica_steps;
     bool replicas_off;
-    bool detects;                       /* the model is a detector */
+    const task_kind_t *kind;            /* of the model */
     opt_group_t groups[TRAIN_N_GROUPS]; /* all options; bound to this struct, so it is never copied */
     uint64_t typed[TRAIN_N_GROUPS];     /* options of the command line, without those of --config */
 } train_options_t;

@@ -46,9 +46,8 @@ typedef struct train_step {
     prefetcher_batch_t data;
     exec_batch_t batch;
     int64_t n_global;
-    train_images_sec_t images; /* of detectors */
-    err_t failure;             /* this rank's, behind TAIL_FAILED */
-    bool follows;              /* it began before its predecessor had ended */
+    err_t failure; /* this rank's, behind TAIL_FAILED */
+    bool follows;  /* it began before its predecessor had ended */
     double start, have_data, begun_comm, begun_update, end;
     double feed_sec, fed_sec; /* spent fetching the next batch; by its predecessor, if it follows */
     step_cost_t cost;

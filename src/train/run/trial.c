@@ -53,7 +53,7 @@ static err_t choose_batch(trainer_t *t)
     t->options->batch = n * t->comm->size;
     sampler_free(&t->input.sampler);
     TRY(trainer_plan_steps(t));
-    return t->options->detects ? detector_check_model(t) : ERR_OK;
+    return trainer_check_model(t);
 }
 
 void trial_close(trial_t **trial)

@@ -79,8 +79,8 @@ err_t evaluator_open(const evaluator_options_t *options, evaluator_t *out)
             TRY_OUT(err, mem_new((size_t)(out->batch + 1) * sizeof(int64_t), "evaluation", &out->offsets[k]));
     }
     TRY_OUT(err, mem_new_array(out->n_batches, sizeof *out->losses, "evaluation", &out->losses));
-    out->task = task_of(&out->dataset->info);
-    out->metrics = task_metrics(&out->dataset->info, false);
+    out->task = options->task;
+    out->metrics = task_metrics_select(out->task->metrics, out->dataset->info.n_classes, false);
     out->evaluation = (task_evaluation_t){.comm = out->comm,
                                           .dataset = out->dataset,
                                           .split = out->options.split,
@@ -88,7 +88,7 @@ err_t evaluator_open(const evaluator_options_t *options, evaluator_t *out)
                                           .n = n_samples(out),
                                           .n_mine = out->n,
                                           .n_worst = out->options.n_worst};
-    TRY_OUT(err, out->task->open(&out->evaluation));
+    TRY_OUT(err, out->task->scoring->open(&out->evaluation));
     if (out->n >= out->batch) TRY_OUT(err, exec_prepare(options->exec, out->batch, false));
     TRY_OUT(err, exec_prepare(options->exec, out->n % out->batch, false));
     return ERR_OK;
@@ -108,7 +108,7 @@ void evaluator_close(evaluator_t *e)
         mem_free(&e->fields[k]);
         mem_free(&e->offsets[k]);
     }
-    if (e->task) e->task->close(&e->evaluation);
+    if (e->task) e->task->scoring->close(&e->evaluation);
 }
 
 /* Of a batch, in host memory. */
@@ -155,7 +155,7 @@ static err_t evaluate_batch(evaluator_t *e, int64_t first, double *loss)
                                .losses = results.losses,
                                .logits = results.logits,
                                .predictions = results.predictions};
-    return e->task->add(&e->evaluation, &done);
+    return e->task->scoring->add(&e->evaluation, &done);
 }
 
 enum { LINE_SEC = 5 }; /* between lines of progress */
@@ -164,7 +164,7 @@ enum { LINE_SEC = 5 }; /* between lines of progress */
 static err_t evaluate_local(evaluator_t *e)
 {
     memset(e->losses, 0, (size_t)e->n_batches * sizeof *e->losses);
-    e->task->begin(&e->evaluation);
+    e->task->scoring->begin(&e->evaluation);
     if (e->n > 0) prefetcher_allow(&e->prefetcher, sampler_batches(e->sampler));
     double told_sec = clock_sec();
     for (int64_t first = 0; first < e->n; first += e->batch) {
@@ -191,5 +191,5 @@ err_t evaluator_run(evaluator_t *e, evaluation_t *out)
     *out = (evaluation_t){.n = n_samples(e), .loss = loss_sum / (double)n_samples(e)};
     for (int i = 0; i < e->metrics.n; i++) out->values[i] = NAN;
     task_put(&e->metrics, "loss", out->loss, out->values);
-    return e->task->end(&e->evaluation, out->values);
+    return e->task->scoring->end(&e->evaluation, out->values);
 }

@@ -9,8 +9,51 @@
 #include "cluster/comm/comm.h"
 #include "compute/graph/exec.h"
 #include "data/dataset/dataset.h"
+#include "data/show/page.h"
 #include "train/feed/prefetcher.h"
 #include "train/task/task.h"
+
+/* An evaluation of a split. */
+typedef struct task_evaluation {
+    comm_t *comm;
+    const dataset_t *dataset;
+    split_t split;
+    const task_metrics_t *metrics;
+    int64_t n, n_mine; /* samples to evaluate: of all ranks, of this one */
+    int n_worst;       /* of the picture: at most this many samples; 0: there will be none */
+    void *impl;        /* the task's */
+} task_evaluation_t;
+
+/* A batch of this rank after its forward pass, in host memory. */
+typedef struct task_batch {
+    int64_t first, n;            /* place among this rank's samples */
+    const int64_t *index;        /* [n], of the samples within the split */
+    const batch_field_t *fields; /* as samples_fields lists them */
+    const float *losses;         /* [n] */
+    const float *logits;         /* [n, n_classes] */
+    const int32_t *predictions;  /* [n]; NULL if the model has none */
+} task_batch_t;
+
+enum { TASK_PICTURE_TEXT_MAX = 64 };
+
+/* What a classifier's task makes of the scores of classes: task_t.scoring. */
+typedef struct task_scoring {
+    /* Probability of class k for `dptrain predict`. */
+    double (*probability)(const float *logits, int n_classes, int k);
+    /* open (with n_worst set) and close once; begin, add for each batch of this rank, and end for each
+     * evaluation. end: collective; fills in values[metrics->n], except the loss. */
+    err_t (*open)(task_evaluation_t *e);
+    void (*close)(task_evaluation_t *e);
+    void (*begin)(task_evaluation_t *e);
+    err_t (*add)(task_evaluation_t *e, const task_batch_t *batch);
+    err_t (*end)(task_evaluation_t *e, double *values);
+    /* What the result has beside its metrics, for `dptrain eval`. class_names: NULL: numbers. */
+    void (*print)(const task_evaluation_t *e, const char *const *class_names);
+    void (*json)(const task_evaluation_t *e, json_t *j);
+    /* The picture of --png, and what it shows: "40 of 123 mistakes". NULL: the task has none. */
+    err_t (*draw)(const task_evaluation_t *e, const char *const *class_names, const char *model, page_t **out,
+                  char shown[TASK_PICTURE_TEXT_MAX]);
+} task_scoring_t;
 
 /* Images per batch: 128, or fewer large ones (32 of 224×224, at least 8) so that activations fit beside
  * training. The same on any number of ranks. */
@@ -27,6 +70,7 @@ typedef struct evaluator_options {
     exec_t *exec; /* prepared by evaluator_open; the caller calls exec_ready */
     const backend_t *backend;
     const dataset_t *dataset;
+    const task_t *task; /* the dataset's, with scoring */
     split_t split;
     int64_t limit;          /* as in evaluation_samples */
     pixel_norm_t norm;      /* as in training */
@@ -59,15 +103,9 @@ typedef struct evaluator {
     double *losses;                                 /* [n_batches], summed over each batch */
 } evaluator_t;
 
-typedef struct evaluation {
-    int64_t n;                       /* samples */
-    double loss;                     /* mean over them; 0: the task has none */
-    double values[TASK_MAX_METRICS]; /* of evaluator_t.metrics */
-} evaluation_t;
-
 /* Borrows everything in `options`; prepares the executor for its batch sizes. */
 err_t evaluator_open(const evaluator_options_t *options, evaluator_t *out);
-void evaluator_close(evaluator_t *evaluator);
+void evaluator_close(evaluator_t *evaluator); /* also of a zeroed one */
 
 /* Collective. Allocates only what the task's metrics need at the end. */
 err_t evaluator_run(evaluator_t *evaluator, evaluation_t *out);

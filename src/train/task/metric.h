@@ -60,6 +60,12 @@ typedef struct task_metrics {
     int main, plateau; /* indices */
 } task_metrics_t;
 
+typedef struct evaluation {
+    int64_t n;                       /* samples */
+    double loss;                     /* mean over them; 0: the task has none */
+    double values[TASK_MAX_METRICS]; /* of each metric; NAN: not measured */
+} evaluation_t;
+
 /* table: ends with a NULL name; masks: whether the model has them. */
 task_metrics_t task_metrics_select(const task_metric_t *table, int n_classes, bool masks);
 

@@ -8,8 +8,8 @@
 #include "base/mem.h"
 #include "base/table.h"
 #include "compute/models/model.h"
+#include "train/task/evaluate.h"
 #include "train/task/metric.h"
-#include "train/task/task.h"
 
 static const task_metric_t metrics[] = {
     {.name = "loss", .label = "loss", .training = TASK_SUM_LOSS, .steers_plateau = true},
@@ -27,11 +27,6 @@ typedef struct ranking {
     float *scores, *targets; /* of this rank's samples, [n_mine, classes] */
     double *precisions;      /* [classes]; NaN without a positive sample */
 } ranking_t;
-
-static void set_model(model_options_t *options)
-{
-    options->multi_label = true;
-}
 
 static bool fits(const graph_t *graph)
 {
@@ -131,18 +126,22 @@ static void json_precisions(const task_evaluation_t *e, json_t *j)
     json_array_end(j);
 }
 
+static const task_scoring_t scoring = {.probability = probability,
+                                       .open = open_ranking,
+                                       .close = close_ranking,
+                                       .begin = begin_ranking,
+                                       .add = add_scores,
+                                       .end = end_ranking,
+                                       .print = print_precisions,
+                                       .json = json_precisions};
+
 const task_t task_multilabel = {.name = "multilabel",
                                 .id = TASK_MULTILABEL,
+                                .kind = &task_classifiers,
                                 .about = "any number of classes",
                                 .per_image = "any number per image",
                                 .metrics = metrics,
-                                .set_model = set_model,
-                                .fits = fits,
-                                .probability = probability,
-                                .open = open_ranking,
-                                .close = close_ranking,
-                                .begin = begin_ranking,
-                                .add = add_scores,
-                                .end = end_ranking,
-                                .print = print_precisions,
-                                .json = json_precisions};
+                                .whole_images = true,
+                                .multi_label = true,
+                                .scoring = &scoring,
+                                .fits = fits};

@@ -42,17 +42,12 @@ typedef struct counting {
     worst_t worst; /* with a picture */
 } counting_t;
 
-void one_label_set_model(model_options_t *options)
-{
-    options->multi_label = false;
-}
-
 bool one_label_fits(const graph_t *graph)
 {
     return !model_multi_label(graph);
 }
 
-double one_label_probability(const float *logits, int n_classes, int k)
+static double probability(const float *logits, int n_classes, int k)
 {
     double sum = 0;
     for (int i = 0; i < n_classes; i++) sum += exp((double)logits[i] - logits[k]);
@@ -74,7 +69,7 @@ static int64_t n_counts(const task_evaluation_t *e)
     return COUNT_CONFUSION + (has_confusion(e) ? (int64_t)n_classes_of(e) * n_classes_of(e) : 0);
 }
 
-err_t one_label_open(task_evaluation_t *e)
+static err_t open_counts(task_evaluation_t *e)
 {
     counting_t *c;
     TRY(mem_new(sizeof *c, "an evaluation", &c));
@@ -83,7 +78,7 @@ err_t one_label_open(task_evaluation_t *e)
     return e->n_worst > 0 ? worst_new(e->comm, e->n_worst, &c->worst) : ERR_OK;
 }
 
-void one_label_close(task_evaluation_t *e)
+static void close_counts(task_evaluation_t *e)
 {
     counting_t *c = e->impl;
     if (!c) return;
@@ -92,14 +87,14 @@ void one_label_close(task_evaluation_t *e)
     mem_free(&e->impl);
 }
 
-void one_label_begin(task_evaluation_t *e)
+static void begin_counts(task_evaluation_t *e)
 {
     counting_t *c = e->impl;
     memset(c->counts, 0, (size_t)n_counts(e) * sizeof *c->counts);
     if (e->n_worst > 0) worst_clear(&c->worst);
 }
 
-err_t one_label_add(task_evaluation_t *e, const task_batch_t *batch)
+static err_t add_counts(task_evaluation_t *e, const task_batch_t *batch)
 {
     int n_classes = n_classes_of(e);
     counting_t *c = e->impl;
@@ -120,14 +115,14 @@ err_t one_label_add(task_evaluation_t *e, const task_batch_t *batch)
             .label = labels[i],
             .prediction = prediction,
             .loss = batch->losses[i],
-            .probability = (float)one_label_probability(batch->logits + i * n_classes, n_classes, prediction),
+            .probability = (float)probability(batch->logits + i * n_classes, n_classes, prediction),
         };
         worst_offer(&c->worst, &sample);
     }
     return ERR_OK;
 }
 
-err_t one_label_end(task_evaluation_t *e, double *values)
+static err_t end_counts(task_evaluation_t *e, double *values)
 {
     counting_t *c = e->impl;
     TRY(comm_allreduce(e->comm, c->counts, n_counts(e), DTYPE_I64, COMM_SUM, "evaluation counts"));
@@ -138,7 +133,7 @@ err_t one_label_end(task_evaluation_t *e, double *values)
 }
 
 /* Rows have the classes' names; columns too, if all are short. */
-void one_label_print(const task_evaluation_t *e, const char *const *names)
+static void print_confusion(const task_evaluation_t *e, const char *const *names)
 {
     enum { MAX_HEADINGS = 80 };
     int n = n_classes_of(e), n_text = 0;
@@ -168,7 +163,7 @@ void one_label_print(const task_evaluation_t *e, const char *const *names)
     table_free(&table);
 }
 
-void one_label_json(const task_evaluation_t *e, json_t *j)
+static void json_confusion(const task_evaluation_t *e, json_t *j)
 {
     int n = n_classes_of(e);
     const int64_t *confusion = ((const counting_t *)e->impl)->counts + COUNT_CONFUSION;
@@ -182,8 +177,8 @@ void one_label_json(const task_evaluation_t *e, json_t *j)
     json_array_end(j);
 }
 
-err_t one_label_draw(const task_evaluation_t *e, const char *const *names, const char *model, page_t **out,
-                     char shown[TASK_PICTURE_TEXT_MAX])
+static err_t draw_mistakes(const task_evaluation_t *e, const char *const *names, const char *model,
+                           page_t **out, char shown[TASK_PICTURE_TEXT_MAX])
 {
     const counting_t *c = e->impl;
     int64_t n_wrong = e->n - c->counts[COUNT_CORRECT];
@@ -191,3 +186,13 @@ err_t one_label_draw(const task_evaluation_t *e, const char *const *names, const
     snprintf(shown, TASK_PICTURE_TEXT_MAX, "%d of %lld mistakes", c->worst.n, (long long)n_wrong);
     return mistakes_draw(&mistakes, out);
 }
+
+const task_scoring_t one_label_scoring = {.probability = probability,
+                                          .open = open_counts,
+                                          .close = close_counts,
+                                          .begin = begin_counts,
+                                          .add = add_counts,
+                                          .end = end_counts,
+                                          .print = print_confusion,
+                                          .json = json_confusion,
+                                          .draw = draw_mistakes};

@@ -4,28 +4,15 @@
 #ifndef TRAIN_TASK_ONE_LABEL_H
 #define TRAIN_TASK_ONE_LABEL_H
 
-#include "train/task/task.h"
+#include "train/task/evaluate.h"
 
 extern const task_metric_t one_label_metrics[];
-
-void one_label_set_model(model_options_t *options);
+extern const task_scoring_t one_label_scoring;
 bool one_label_fits(const graph_t *graph);
-double one_label_probability(const float *logits, int n_classes, int k);
-err_t one_label_open(task_evaluation_t *e);
-void one_label_close(task_evaluation_t *e);
-void one_label_begin(task_evaluation_t *e);
-err_t one_label_add(task_evaluation_t *e, const task_batch_t *batch);
-err_t one_label_end(task_evaluation_t *e, double *values);
-void one_label_print(const task_evaluation_t *e, const char *const *class_names);
-void one_label_json(const task_evaluation_t *e, json_t *j);
-err_t one_label_draw(const task_evaluation_t *e, const char *const *names, const char *model, page_t **out,
-                     char shown[TASK_PICTURE_TEXT_MAX]);
 
 #define ONE_LABEL                                                                                            \
-    .about = "one class each", .metrics = one_label_metrics, .set_model = one_label_set_model,               \
-    .fits = one_label_fits, .probability = one_label_probability, .open = one_label_open,                    \
-    .close = one_label_close, .begin = one_label_begin, .add = one_label_add, .end = one_label_end,          \
-    .print = one_label_print, .json = one_label_json, .draw = one_label_draw
+    .about = "one class each", .kind = &task_classifiers, .metrics = one_label_metrics,                      \
+    .scoring = &one_label_scoring, .fits = one_label_fits
 
 /* The worst mistakes of an evaluation: the misclassified samples with the highest losses. They are ordered by
  * descending loss (NaN counts as the highest), then by index, so that the result does not depend on how

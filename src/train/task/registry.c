@@ -20,6 +20,14 @@ const task_t *task_of(const dataset_info_t *info)
     return task_get(info->task);
 }
 
+const task_kind_t *task_kind_of(const model_t *model)
+{
+    for (int i = 0; i < N_TASKS; i++)
+        if (tasks[i]->kind->detects == model->detects) return tasks[i]->kind;
+    ASSERT(!"every model has a kind");
+    return NULL;
+}
+
 const task_t *task_of_graph(const graph_t *graph, transform_task_t wanted)
 {
     const task_t *fits = NULL;
