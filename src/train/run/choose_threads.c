@@ -197,13 +197,6 @@ err_t thread_choice_make(const thread_request_t *request, thread_choice_t *out)
 /* Nothing is printed while threads are measured, so that the header follows soon. */
 static const double longest_sec = 3;
 
-/* Samples of rank 0's first part of a whole batch. */
-static int64_t first_part(const trainer_t *t)
-{
-    int64_t first, n_shard = sampler_shard(t->input.sampler, t->input.global_batch, 0, t->comm->size, &first);
-    return train_part(&t->input, n_shard, 0, &first);
-}
-
 /* oneDNN's sums depend on the number of threads, so a resumed run keeps the checkpoint's. */
 static err_t choose_for_run(trainer_t *t)
 {
@@ -216,7 +209,7 @@ static err_t choose_for_run(trainer_t *t)
     if (n == 0 && !t->saving.keeps_bits && !repeats) {
         thread_request_t request = {.runtime = runtime,
                                     .graph = t->model.graph,
-                                    .n = first_part(t),
+                                    .n = train_first_part(&t->input, t->comm->size),
                                     .limit_sec = fmin(o->measure_sec, longest_sec)};
         return thread_choice_make(&request, &t->model.threads);
     }
@@ -234,18 +227,13 @@ static err_t choose_for_run(trainer_t *t)
     return comm_agree(t->comm, err, "setting the number of threads");
 }
 
-/* Checkpoints keep the number of threads if all ranks have the same. */
-static err_t compare_threads(trainer_t *t)
-{
-    int64_t most[2] = {t->runtime.n_threads, -t->runtime.n_threads};
-    TRY(comm_allreduce(t->comm, most, 2, DTYPE_I64, COMM_MAX, "comparing the numbers of threads"));
-    t->model.n_threads = most[0] == -most[1] ? most[0] : 0;
-    return ERR_OK;
-}
-
 err_t trainer_set_threads(trainer_t *t)
 {
     TRY(choose_for_run(t));
     t->input.n_threads = prefetcher_threads(&t->runtime, t->input.dataset, t->options->loader.threads);
-    return compare_threads(t);
+    /* Checkpoints keep the number of threads if all ranks have the same. */
+    int64_t most[2] = {t->runtime.n_threads, -t->runtime.n_threads};
+    TRY(comm_allreduce(t->comm, most, 2, DTYPE_I64, COMM_MAX, "comparing the numbers of threads"));
+    t->model.n_threads = most[0] == -most[1] ? most[0] : 0;
+    return ERR_OK;
 }

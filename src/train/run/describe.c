@@ -18,14 +18,14 @@
 enum { METRICS_SCHEMA = 1 };
 
 /* How gradients are summed; NULL if a single rank has nothing to sum. */
-static const char *gradient_path(const trainer_t *t, char *space, size_t n_bytes)
+static const char *gradient_path(const comm_t *comm, const comm_buffer_t *buffer, char *space, size_t n_bytes)
 {
-    if (comm_gpus(t->comm) && (t->comm->size > 1 || t->learning.buffer.device)) {
-        comm_describe_gradients(t->comm, space, n_bytes);
+    if (comm_gpus(comm) && (comm->size > 1 || buffer->device)) {
+        comm_describe_gradients(comm, space, n_bytes);
         return space;
     }
-    if (t->comm->size == 1) return NULL;
-    return t->learning.buffer.by_host ? "host" : comm_gradients_name(t->comm);
+    if (comm->size == 1) return NULL;
+    return buffer->by_host ? "host" : comm_gradients_name(comm);
 }
 
 /* Lists the ranks on the host of rank `first` and their GPUs: "node-a: rank 0 at 0000:1b:00.0, …". Returns
@@ -41,8 +41,39 @@ static int gpus_of_host(const comm_gpu_t *gpus, int first, int size, char *out, 
     return r;
 }
 
-static void print_gpus(const trainer_t *t, const comm_gpu_t *gpus, const char *path)
+/* Why threads are fewer than they could be: " of 2 (measured)"; "". */
+static const char *why_threads(const runtime_t *runtime, const thread_choice_t *choice, char *space,
+                               size_t n_bytes)
 {
+    static const char *const froms[] = {"measured", "cache", "checkpoint"};
+    static const char *const whys[] = {"measured", "measured by an earlier run", "as in the checkpoint"};
+    space[0] = '\0';
+    for (int i = 0; runtime->n_threads < runtime->n_cpus && i < 3; i++)
+        if (strcmp(choice->from, froms[i]) == 0)
+            snprintf(space, n_bytes, " of %d (%s%s)", runtime->n_cpus, whys[i],
+                     i == 0 && !choice->calm ? " beside other processes" : "");
+    return space;
+}
+
+static void print_ranks(const trainer_t *t)
+{
+    char why[64];
+    const topo_t *topo = &t->comm->topo;
+    const comm_gpu_t *gpus = comm_gpus(t->comm);
+    char by[256];
+    const char *path = gradient_path(t->comm, &t->learning.buffer, by, sizeof by);
+    bool on_host = path && !gpus;
+    log_note("  ranks   %d on %d host%s, %d thread%s each%s, %s (%s), communicator %s%s%s%s", t->comm->size,
+             topo->n_hosts, topo->n_hosts > 1 ? "s" : "", t->runtime.n_threads,
+             t->runtime.n_threads > 1 ? "s" : "",
+             why_threads(&t->runtime, &t->model.threads, why, sizeof why), t->runtime.backend->name,
+             t->runtime.device, t->comm->ops->name, on_host ? ", " : "", on_host ? path : "",
+             on_host ? " allreduce" : "");
+    if (t->runtime.why[0]) log_note("          not on a GPU: %s", t->runtime.why);
+    char cpu[CPU_USE_TEXT_MAX];
+    cpu_use_text(&t->model.start_use, cpu);
+    if (cpu_use_short(&t->model.start_use)) log_note("  CPU     short: %s", cpu);
+    if (!gpus) return;
     enum { HOSTS_SHOWN = 4 };
     const backend_device_t *device = t->runtime.backend->device();
     char text[1024];
@@ -66,40 +97,6 @@ static void print_gpus(const trainer_t *t, const comm_gpu_t *gpus, const char *p
         log_note("  sums    %s", path);
 }
 
-/* Why threads are fewer than they could be: " of 2 (measured)"; "". */
-static const char *why_threads(const trainer_t *t, char *space, size_t n_bytes)
-{
-    static const char *const froms[] = {"measured", "cache", "checkpoint"};
-    static const char *const whys[] = {"measured", "measured by an earlier run", "as in the checkpoint"};
-    const runtime_t *runtime = &t->runtime;
-    space[0] = '\0';
-    for (int i = 0; runtime->n_threads < runtime->n_cpus && i < 3; i++)
-        if (strcmp(t->model.threads.from, froms[i]) == 0)
-            snprintf(space, n_bytes, " of %d (%s%s)", runtime->n_cpus, whys[i],
-                     i == 0 && !t->model.threads.calm ? " beside other processes" : "");
-    return space;
-}
-
-static void print_ranks(const trainer_t *t)
-{
-    char why[64];
-    const topo_t *topo = &t->comm->topo;
-    const comm_gpu_t *gpus = comm_gpus(t->comm);
-    char by[256];
-    const char *path = gradient_path(t, by, sizeof by);
-    bool on_host = path && !gpus;
-    log_note("  ranks   %d on %d host%s, %d thread%s each%s, %s (%s), communicator %s%s%s%s", t->comm->size,
-             topo->n_hosts, topo->n_hosts > 1 ? "s" : "", t->runtime.n_threads,
-             t->runtime.n_threads > 1 ? "s" : "", why_threads(t, why, sizeof why), t->runtime.backend->name,
-             t->runtime.device, t->comm->ops->name, on_host ? ", " : "", on_host ? path : "",
-             on_host ? " allreduce" : "");
-    if (t->runtime.why[0]) log_note("          not on a GPU: %s", t->runtime.why);
-    char cpu[CPU_USE_TEXT_MAX];
-    cpu_use_text(&t->model.start_use, cpu);
-    if (cpu_use_short(&t->model.start_use)) log_note("  CPU     short: %s", cpu);
-    if (gpus) print_gpus(t, gpus, path);
-}
-
 /* Warns of oddities in the data. */
 static void print_data_notes(const dataset_info_t *info, bool evaluates)
 {
@@ -110,28 +107,29 @@ static void print_data_notes(const dataset_info_t *info, bool evaluates)
         log_warn("%s has no validation images; validation uses the training images", info->source);
 }
 
-/* The algorithms of a layer for the first part of rank 0's batches; NULL: it has no choice. */
-static const op_algorithms_t *algorithms_of(const trainer_t *t, int node)
+/* Samples of the batch whose algorithms are told: rank 0's first part of a whole one, or with micro-batches one of the
+ * graph's shape. */
+static int64_t told_batch(const trainer_t *t)
 {
-    int64_t first, n = 1; /* of a micro-batch: a sample of the graph's shape */
-    if (t->task.run.micro_batch == 0)
-        n = train_part(&t->input,
-                       sampler_shard(t->input.sampler, t->input.global_batch, 0, t->comm->size, &first), 0,
-                       &first);
-    const op_algorithms_t *used = exec_algorithms(t->model.exec, n, true, node);
+    return t->task.run.micro_batch > 0 ? 1 : train_first_part(&t->input, t->comm->size);
+}
+
+/* The algorithms of a layer for n samples; NULL: it has no choice. */
+static const op_algorithms_t *algorithms_of(const exec_t *exec, int64_t n, int node)
+{
+    const op_algorithms_t *used = exec_algorithms(exec, n, true, node);
     return used && used->name[OP_FORWARD][0] ? used : NULL;
 }
 
 /* For --verbose: what start-up measured and chose. */
-static void print_choices(const trainer_t *t)
+static void print_choices(const exec_t *exec, int64_t n_samples, const comm_timing_t *timing)
 {
-    const graph_t *graph = exec_graph(t->model.exec);
-    const comm_timing_t *timing = &t->learning.buffer.timing;
+    const graph_t *graph = exec_graph(exec);
     if (timing->n_bytes > 0)
         log_detail("  sums    %s: host %s, mpi %s", figure_bytes((double)timing->n_bytes).text,
                    figure_time(timing->host_sec).text, figure_time(timing->mpi_sec).text);
     for (int i = 0; i < graph->n_nodes; i++) {
-        const op_algorithms_t *used = algorithms_of(t, i);
+        const op_algorithms_t *used = algorithms_of(exec, n_samples, i);
         if (!used) continue;
         char text[OP_PASS_COUNT * (OP_ALGORITHM_MAX + 32)] = "";
         for (int pass = 0; pass < OP_PASS_COUNT; pass++) {
@@ -144,12 +142,12 @@ static void print_choices(const trainer_t *t)
 }
 
 /* The sizes of images that are cropped and resized, and what the model gets. Warns where the default enlarges them. */
-static void print_sizes(const trainer_t *t)
+static void print_sizes(const train_input_t *input, int64_t input_size)
 {
-    const images_sizes_t *s = &t->input.sizes;
-    const dataset_info_t *info = &t->input.dataset->info;
+    const images_sizes_t *s = &input->sizes;
+    const dataset_info_t *info = &input->dataset->info;
     char sizes[96];
-    if (s->n == 0 || !t->task.run.task->whole_images) return;
+    if (s->n == 0) return;
     if (s->width)
         snprintf(sizes, sizeof sizes, "%s%lld×%lld", s->alike ? "" : "mostly ", (long long)s->width,
                  (long long)s->height);
@@ -158,7 +156,7 @@ static void print_sizes(const trainer_t *t)
                  (long long)s->shortest, (long long)s->longest, (long long)s->median);
     log_note("          images: %s (%d looked at); the model gets %lld×%lld (--input-size)", sizes, s->n,
              (long long)info->width, (long long)info->height);
-    if (t->options->transform.input_size || 2 * s->median >= info->width) return;
+    if (input_size || 2 * s->median >= info->width) return;
     const double times = (double)info->width / (double)s->median;
     log_warn("%s: its images are enlarged to %lld×%lld, %s times their pixels; --input-size %lld keeps their "
              "size, and --input-size %lld says that this is meant",
@@ -178,7 +176,7 @@ void trainer_print_data(const trainer_t *t)
     int n;
     for (const char *rest = info->about, *line; (line = print_next_line(&rest, &n)); heading = "")
         log_note("  %-6s  %.*s", heading, n, line);
-    print_sizes(t);
+    if (t->task.run.task->whole_images) print_sizes(&t->input, t->options->transform.input_size);
     if (info->transform[0])
         log_note("          %s; %d loader thread%s per rank", info->transform, n_readers,
                  n_readers > 1 ? "s" : "");
@@ -186,22 +184,6 @@ void trainer_print_data(const trainer_t *t)
         log_note("          shuffled in blocks of %s samples, %lld at a time",
                  figure_count(sampler_block(t->input.sampler)).text, (long long)t->options->shuffle_window);
     print_data_notes(info, t->options->eval);
-}
-
-/* How --lr-scale made the rate: " = 0.05 × 8 (…)"; "". */
-static const char *describe_scale(const trainer_t *t, char *space, size_t n_bytes)
-{
-    const schedule_options_t *s = &t->options->schedule;
-    space[0] = '\0';
-    if (!schedule_is_scaled(s)) return space;
-    int n = snprintf(space, n_bytes, " = %g × %g ", s->lr, t->learning.schedule.scale);
-    if (s->lr_batch)
-        snprintf(space + n, n_bytes - (size_t)n, "(%lld samples per step, --lr is for %lld)",
-                 (long long)t->input.global_batch, (long long)s->lr_batch);
-    else
-        snprintf(space + n, n_bytes - (size_t)n, "(the run began on %lld rank%s)",
-                 (long long)t->saving.rate_ranks, t->saving.rate_ranks == 1 ? "" : "s");
-    return space;
 }
 
 err_t trainer_print_header(trainer_t *t)
@@ -230,9 +212,19 @@ err_t trainer_print_header(trainer_t *t)
     const long long n_warmup = t->learning.schedule.warmup_steps;
     if (n_warmup > 0)
         snprintf(warmup, sizeof warmup, " after %lld step%s of warm-up", n_warmup, n_warmup == 1 ? "" : "s");
-    char scale[128];
-    log_note("  rate    %s, %s from %g%s%s, seed %lld", o->optim.optimizer, o->schedule.schedule,
-             t->learning.schedule.base, describe_scale(t, scale, sizeof scale), warmup, (long long)o->seed);
+    char scale[128] = "";
+    const schedule_options_t *rate = &o->schedule;
+    int n = 0;
+    if (schedule_is_scaled(rate))
+        n = snprintf(scale, sizeof scale, " = %g × %g ", rate->lr, t->learning.schedule.scale);
+    if (n > 0 && rate->lr_batch)
+        snprintf(scale + n, sizeof scale - (size_t)n, "(%lld samples per step, --lr is for %lld)",
+                 (long long)t->input.global_batch, (long long)rate->lr_batch);
+    else if (n > 0)
+        snprintf(scale + n, sizeof scale - (size_t)n, "(the run began on %lld rank%s)",
+                 (long long)t->saving.rate_ranks, t->saving.rate_ranks == 1 ? "" : "s");
+    log_note("  rate    %s, %s from %g%s%s, seed %lld", o->optim.optimizer, rate->schedule,
+             t->learning.schedule.base, scale, warmup, (long long)o->seed);
     if (t->model.imported.n_taken > 0)
         log_note("  weights %s, %d arrays, name table %s%s%s%s%s%s", o->weights, t->model.imported.n_taken,
                  o->weights_names, t->model.imported.prefix[0] ? ", without the prefix '" : "",
@@ -251,12 +243,12 @@ void trainer_print_plan(const trainer_t *t)
 {
     log_note("  compute %s; %s of activations", t->model.algorithms.about,
              figure_bytes((double)exec_arena_bytes(t->model.exec)).text);
-    print_choices(t);
+    print_choices(t->model.exec, told_batch(t), &t->learning.buffer.timing);
 }
 
-static void record_data(json_t *j, const trainer_t *t)
+static void record_data(json_t *j, const train_input_t *input)
 {
-    const dataset_info_t *info = &t->input.dataset->info;
+    const dataset_info_t *info = &input->dataset->info;
     json_object_begin(j, "data");
     json_string(j, "kind", info->kind);
     json_string(j, "source", info->source);
@@ -265,42 +257,42 @@ static void record_data(json_t *j, const trainer_t *t)
     json_int(j, "n_val", info->n_samples[SPLIT_VAL]);
     json_int(j, "n_classes", info->n_classes);
     json_string(j, "transform", info->transform[0] ? info->transform : NULL);
-    json_int(j, "shuffle_block", sampler_block(t->input.sampler));
+    json_int(j, "shuffle_block", sampler_block(input->sampler));
     json_object_end(j);
 }
 
-static void record_allreduce(json_t *j, const trainer_t *t)
+static void record_allreduce(json_t *j, const comm_t *comm, const train_learning_t *learning)
 {
     char by[256];
     json_object_begin(j, "allreduce");
-    json_string(j, "gradients", gradient_path(t, by, sizeof by));
-    if (t->learning.buffer.device)
-        json_int(j, "bucket_bytes", t->learning.bucket.n_min * (int64_t)sizeof(float));
+    json_string(j, "gradients", gradient_path(comm, &learning->buffer, by, sizeof by));
+    if (learning->buffer.device) json_int(j, "bucket_bytes", learning->bucket.n_min * (int64_t)sizeof(float));
     json_array_begin(j, "measured");
-    const comm_timing_t *timing = &t->learning.buffer.timing;
+    const comm_timing_t *timing = &learning->buffer.timing;
     if (timing->n_bytes > 0) {
         json_object_begin(j, NULL);
         json_int(j, "bytes", timing->n_bytes);
         json_real(j, "host_sec", timing->host_sec);
         json_real(j, "mpi_sec", timing->mpi_sec);
-        json_string(j, "chosen", t->learning.buffer.by_host ? "host" : "mpi");
+        json_string(j, "chosen", learning->buffer.by_host ? "host" : "mpi");
         json_object_end(j);
     }
     json_array_end(j);
     json_object_end(j);
 }
 
-static void record_gpus(json_t *j, const trainer_t *t)
+static void record_gpus(json_t *j, const runtime_t *runtime, const char *not_recorded)
 {
-    const comm_gpu_t *gpus = comm_gpus(t->comm);
-    json_string(j, "gpu_unavailable", t->runtime.why[0] ? t->runtime.why : NULL);
+    const comm_t *comm = runtime->comm;
+    const comm_gpu_t *gpus = comm_gpus(comm);
+    json_string(j, "gpu_unavailable", runtime->why[0] ? runtime->why : NULL);
     if (!gpus) return;
-    const backend_device_t *device = t->runtime.backend->device();
+    const backend_device_t *device = runtime->backend->device();
     json_int(j, "gpu_memory_bytes", device->memory_bytes);
     json_real(j, "compute_capability", device->capability / 10.0);
-    json_string(j, "cuda_graph", t->model.recorded.why_not ? t->model.recorded.why_not : "recorded");
+    json_string(j, "cuda_graph", not_recorded ? not_recorded : "recorded");
     json_array_begin(j, "gpus");
-    for (int r = 0; r < t->comm->size; r++) {
+    for (int r = 0; r < comm->size; r++) {
         json_object_begin(j, NULL);
         json_int(j, "rank", r);
         json_string(j, "host", gpus[r].host);
@@ -311,20 +303,19 @@ static void record_gpus(json_t *j, const trainer_t *t)
     }
     json_array_end(j);
     char mix[ERR_MESSAGE_MAX];
-    json_bool(j, "gpus_differ", device_describe_mix(gpus, t->comm->size, mix, sizeof mix));
+    json_bool(j, "gpus_differ", device_describe_mix(gpus, comm->size, mix, sizeof mix));
 }
 
-static void record_algorithms(json_t *j, const trainer_t *t)
+static void record_algorithms(json_t *j, const train_model_t *model, int64_t n_samples)
 {
-    const graph_t *graph = exec_graph(t->model.exec);
-    json_string(j, "algorithms_from", t->model.algorithms.from);
-    json_real(j, "algorithms_sec", t->model.algorithms.measure_sec);
-    json_int(j, "algorithms_by_rule", t->model.algorithms.n_by_rule);
-    if (t->model.algorithms.libraries[0])
-        json_string(j, "algorithm_libraries", t->model.algorithms.libraries);
+    const graph_t *graph = exec_graph(model->exec);
+    json_string(j, "algorithms_from", model->algorithms.from);
+    json_real(j, "algorithms_sec", model->algorithms.measure_sec);
+    json_int(j, "algorithms_by_rule", model->algorithms.n_by_rule);
+    if (model->algorithms.libraries[0]) json_string(j, "algorithm_libraries", model->algorithms.libraries);
     json_object_begin(j, "algorithms");
     for (int i = 0; i < graph->n_nodes; i++) {
-        const op_algorithms_t *used = algorithms_of(t, i);
+        const op_algorithms_t *used = algorithms_of(model->exec, n_samples, i);
         if (!used) continue;
         json_object_begin(j, graph->nodes[i].name);
         for (int pass = 0; pass < OP_PASS_COUNT; pass++)
@@ -335,11 +326,11 @@ static void record_algorithms(json_t *j, const trainer_t *t)
 }
 
 /* With the id that dptrain bench gives the same hardware. */
-static err_t record_hardware(const trainer_t *t, json_t *j)
+static err_t record_hardware(const char *backend, json_t *j)
 {
     json_t text = {0};
     json_object_begin(&text, NULL);
-    machine_record(t->runtime.backend->name, &text);
+    machine_record(backend, &text);
     json_object_end(&text);
     err_t err = text.status;
     if (err == ERR_OK) json_hex(j, "hardware_id", XXH3_64bits(text.text, text.n_bytes), 16);
@@ -357,12 +348,12 @@ err_t trainer_record_run(trainer_t *t)
     json_int(j, "schema", METRICS_SCHEMA);
     json_string(j, "time", now);
     opt_json(t->options->groups, train_options_groups(t->options), j, "options");
-    record_data(j, t);
+    record_data(j, &t->input);
     task_metrics_describe(&t->task.metrics, j);
     json_object_begin(j, "software");
     runtime_record_software(&t->runtime, j);
     json_object_end(j);
-    TRY(record_hardware(t, j));
+    TRY(record_hardware(t->runtime.backend->name, j));
     json_object_begin(j, "topology");
     json_int(j, "ranks", t->comm->size);
     json_int(j, "hosts", t->comm->topo.n_hosts);
@@ -378,10 +369,10 @@ err_t trainer_record_run(trainer_t *t)
     json_string(j, "device", t->runtime.backend->name);
     json_string(j, "comm", t->comm->ops->name);
     json_bool(j, "gradients_shared", t->learning.buffer.shared);
-    record_allreduce(j, t);
-    record_gpus(j, t);
+    record_allreduce(j, t->comm, &t->learning);
+    record_gpus(j, &t->runtime, t->model.recorded.why_not);
     json_object_end(j);
-    record_algorithms(j, t);
+    record_algorithms(j, &t->model, told_batch(t));
     json_int(j, "n_parameters", t->model.graph->n_parameters);
     json_int(j, "global_batch", t->input.global_batch);
     if (t->task.run.micro_batch > 0) json_int(j, "micro_batch", t->task.run.micro_batch);

@@ -61,6 +61,13 @@ static inline int64_t train_part(const train_input_t *input, int64_t n, int part
 {
     return sampler_split(n, part, input->n_parts, input->grain, first);
 }
+/* Samples of rank 0's first part of a whole batch. */
+static inline int64_t train_first_part(const train_input_t *input, int n_ranks)
+{
+    int64_t first;
+    return train_part(input, sampler_shard(input->sampler, input->global_batch, 0, n_ranks, &first), 0,
+                      &first);
+}
 
 /* The network, its weights, and how a step computes. */
 typedef struct train_model {
