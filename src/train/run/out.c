@@ -64,35 +64,34 @@ static err_t make_tensorboard_folder(const char *folder)
     return err == ERR_OK ? ERR_OK : err_context(err, "--tensorboard");
 }
 
-static err_t check_out_folder(trainer_t *t)
+static err_t check_out_folder(const train_options_t *o, const char *folder, const char *resumed_from,
+                              int64_t step)
 {
-    const train_options_t *o = t->options;
     char metrics[FS_PATH_MAX];
     int64_t *steps;
     int n;
     TRY(make_tensorboard_folder(o->tensorboard));
     TRY(trace_file_check(o->trace));
-    TRY(checkpoint_store_clean(t->output.folder, NULL));
-    TRY(fs_join(metrics, t->output.folder, "metrics.jsonl"));
-    TRY(list_checkpoints(t->output.folder, &steps, &n));
+    TRY(checkpoint_store_clean(folder, NULL));
+    TRY(fs_join(metrics, folder, "metrics.jsonl"));
+    TRY(list_checkpoints(folder, &steps, &n));
     err_t err = ERR_OK;
     /* Checkpoints of later steps would pass for the newest state, except damaged ones that --resume auto
      * skipped. */
-    bool ahead =
-        n > 0 && t->saving.resumed_from[0] && strcmp(o->resume, "auto") != 0 && steps[0] > t->at.step;
+    bool ahead = n > 0 && resumed_from[0] && strcmp(o->resume, "auto") != 0 && steps[0] > step;
     bool earlier = (n > 0 || fs_exists(metrics)) && strcmp(o->resume, "none") == 0;
     if (earlier && !o->overwrite)
         err = err_raise(
             ERR_USAGE, __FILE__, __LINE__,
             "%s holds an earlier run; continue it with --resume auto, replace it with --overwrite, or "
             "choose another --out",
-            t->output.folder);
+            folder);
     else if (ahead)
         err = err_raise(
             ERR_USAGE, __FILE__, __LINE__,
             "%s holds checkpoints up to step %lld, but the run resumes at step %lld from %s; choose another "
             "--out, or move the newer ones away",
-            t->output.folder, (long long)steps[0], (long long)t->at.step, t->saving.resumed_from);
+            folder, (long long)steps[0], (long long)step, resumed_from);
     mem_free(&steps);
     return err;
 }
@@ -102,7 +101,7 @@ err_t trainer_check_out(trainer_t *t)
     err_t err = ERR_OK;
     if (t->comm->rank == 0) {
         disk_wait_begin("preparing", t->output.folder);
-        err = check_out_folder(t);
+        err = check_out_folder(t->options, t->output.folder, t->saving.resumed_from, t->at.step);
         disk_wait_end();
     }
     return comm_agree(t->comm, err, "creating the output folder");
@@ -183,19 +182,18 @@ err_t train_choose_folder(const train_options_t *o, train_output_t *output)
 
 /* Rank 0. A run goes on in its folder of events, also if it was started again before its first checkpoint; another run gets its
  * own. */
-static err_t open_events(trainer_t *t)
+static err_t open_events(const char *option, int64_t step, train_output_t *output)
 {
-    const char *option = t->options->tensorboard;
     char events[FS_PATH_MAX], path[FS_PATH_MAX], record[FS_PATH_MAX], line[FS_PATH_MAX + 1];
     _Static_assert(FS_PATH_MAX >= PATH_MAX, "realpath writes as much");
     if (!option) return ERR_OK;
-    TRY(fs_join(path, t->output.folder, EVENTS_NAME));
+    TRY(fs_join(path, output->folder, EVENTS_NAME));
     disk_wait_begin("reading", path);
     const bool recorded = fs_read_line(path, record, sizeof record);
     disk_wait_end();
     const bool known = recorded && tensorboard_reopens(option, record, events);
-    TRY(known ? tensorboard_open(&t->output.tensorboard, events, t->at.step)
-              : tensorboard_open_new(&t->output.tensorboard, option, t->at.step, events));
+    TRY(known ? tensorboard_open(&output->tensorboard, events, step)
+              : tensorboard_open_new(&output->tensorboard, option, step, events));
     const bool moved = strcmp(events, option) != 0;
     log_note("  events  %s%s%s%s", events, moved ? " (" : "", moved ? option : "",
              moved ? " holds those of another run)" : "");
@@ -226,6 +224,6 @@ err_t trainer_open_out(trainer_t *t)
         err = ckpt_async_open(n_floats * (int64_t)sizeof(float), 0.45 * o->runtime.timeout_sec,
                               t->output.owner, &t->saving.writer);
     if (err == ERR_OK) err = metrics_open(&t->output.records, t->output.folder, t->output.owner);
-    if (err == ERR_OK && t->comm->rank == 0) err = open_events(t);
+    if (err == ERR_OK && t->comm->rank == 0) err = open_events(o->tensorboard, t->at.step, &t->output);
     return comm_agree(t->comm, err, "opening the output files");
 }

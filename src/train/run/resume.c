@@ -31,16 +31,15 @@ static err_t read_best(const checkpoint_t *checkpoint, const task_metrics_t *met
 }
 
 /* Rank 0: resolves --resume to a file; "" for a new run. */
-static err_t choose_checkpoint(const trainer_t *t, char *path)
+static err_t choose_checkpoint(const char *resume, const char *folder, char *path)
 {
-    const char *resume = t->options->resume;
     path[0] = '\0';
     if (strcmp(resume, "none") == 0) return ERR_OK;
     if (strcmp(resume, "auto") != 0) return model_file_locate(resume, path, NULL);
     int n_found;
-    err_t err = model_file_locate(t->output.folder, path, &n_found);
+    err_t err = model_file_locate(folder, path, &n_found);
     if (err == ERR_OK || n_found != 0) return err;
-    log_info("no checkpoint in %s yet: starting from the beginning", t->output.folder);
+    log_info("no checkpoint in %s yet: starting from the beginning", folder);
     path[0] = '\0';
     return ERR_OK;
 }
@@ -85,7 +84,7 @@ err_t trainer_find_checkpoint(trainer_t *t)
     if (t->comm->rank == 0) {
         disk_work_begin("looking for a checkpoint in",
                         strcmp(t->options->resume, "auto") == 0 ? t->output.folder : t->options->resume);
-        err = choose_checkpoint(t, t->saving.resumed_from);
+        err = choose_checkpoint(t->options->resume, t->output.folder, t->saving.resumed_from);
         if (err == ERR_OK && t->saving.resumed_from[0]) err = read_saved_run(t->saving.resumed_from, &saved);
         t->model.saved_algorithms = saved.algorithms;
         disk_wait_end();
@@ -116,27 +115,27 @@ out:
 }
 
 /* A position is valid only for the same data in the same batches. */
-static err_t check_same_run(const trainer_t *t, const checkpoint_t *checkpoint)
+static err_t check_same_run(const train_input_t *input, const char *path, const checkpoint_t *checkpoint)
 {
     const char *saved;
     int64_t global_batch;
     TRY(checkpoint_get_text(checkpoint, "data_xxh3", &saved));
-    if (strcmp(dataset_hash(&t->input.dataset->info).text, saved) != 0)
-        RAISE(ERR_DATA, "%s was not trained on the data of %s; point --data to the same files",
-              t->saving.resumed_from, t->input.dataset->info.source);
+    if (strcmp(dataset_hash(&input->dataset->info).text, saved) != 0)
+        RAISE(ERR_DATA, "%s was not trained on the data of %s; point --data to the same files", path,
+              input->dataset->info.source);
     TRY(checkpoint_get_int(checkpoint, "global_batch", &global_batch));
-    if (global_batch != t->input.global_batch)
+    if (global_batch != input->global_batch)
         RAISE(ERR_USAGE,
               "%s was trained with a global batch of %lld, this run has %lld; use --batch %lld "
               "(--batch-per-rank depends on the number of ranks)",
-              t->saving.resumed_from, (long long)global_batch, (long long)t->input.global_batch,
-              (long long)global_batch);
+              path, (long long)global_batch, (long long)input->global_batch, (long long)global_batch);
     return ERR_OK;
 }
 
-static err_t read_position(const trainer_t *t, const checkpoint_t *checkpoint, train_position_t *at,
-                           schedule_plateau_t *plateau)
+static err_t read_position(trainer_t *t, const checkpoint_t *checkpoint)
 {
+    train_position_t *at = &t->at;
+    schedule_plateau_t *plateau = &t->learning.plateau;
     int64_t n_correct;
     TRY(checkpoint_get_real(checkpoint, "plateau_best", &plateau->best));
     TRY(checkpoint_get_int(checkpoint, "plateau_n_bad", &plateau->n_bad_epochs));
@@ -161,45 +160,39 @@ static err_t read_position(const trainer_t *t, const checkpoint_t *checkpoint, t
     return ERR_OK;
 }
 
-static err_t load_checkpoint(trainer_t *t)
-{
-    checkpoint_t *checkpoint;
-    TRY(checkpoint_open(t->saving.resumed_from, &checkpoint));
-    err_t err = check_same_run(t, checkpoint);
-    if (err == ERR_OK) err = read_position(t, checkpoint, &t->at, &t->learning.plateau);
-    if (err == ERR_OK)
-        err = model_file_read(checkpoint, t->model.graph, t->model.params.host, t->model.states.host,
-                              t->learning.optim, NULL);
-    checkpoint_close(&checkpoint);
-    return err;
-}
-
 /* A new run's --weights. trainer_begin broadcasts the weights; running statistics are broadcast here. */
-static err_t import_weights(trainer_t *t)
+static err_t import_weights(comm_t *comm, const train_options_t *o, train_model_t *model)
 {
-    const train_options_t *o = t->options;
-    const graph_t *g = t->model.graph;
+    const graph_t *g = model->graph;
     if (!o->weights) return ERR_OK;
     err_t err = ERR_OK;
-    if (t->comm->rank == 0) {
+    if (comm->rank == 0) {
         disk_work_begin("reading", o->weights);
-        err = weights_import(o->weights, o->weights_names, g, t->model.params.host, t->model.states.host,
-                             &t->model.imported);
+        err = weights_import(o->weights, o->weights_names, g, model->params.host, model->states.host,
+                             &model->imported);
         disk_wait_end();
     }
-    TRY(comm_agree(t->comm, err, "reading --weights"));
-    return comm_broadcast(t->comm, t->model.states.host, g->n_flat_states * (int64_t)sizeof(float), 0,
+    TRY(comm_agree(comm, err, "reading --weights"));
+    return comm_broadcast(comm, model->states.host, g->n_flat_states * (int64_t)sizeof(float), 0,
                           "broadcasting running statistics");
 }
 
 err_t trainer_restore(trainer_t *t)
 {
-    if (!t->saving.resumed_from[0]) return import_weights(t);
+    if (!t->saving.resumed_from[0]) return import_weights(t->comm, t->options, &t->model);
     const graph_t *g = t->model.graph;
     err_t err = ERR_OK;
     if (t->comm->rank == 0) {
-        disk_work_begin("reading", t->saving.resumed_from);
-        err = load_checkpoint(t);
+        checkpoint_t *checkpoint = NULL;
+        const char *path = t->saving.resumed_from;
+        disk_work_begin("reading", path);
+        err = checkpoint_open(path, &checkpoint);
+        if (err == ERR_OK) err = check_same_run(&t->input, path, checkpoint);
+        if (err == ERR_OK) err = read_position(t, checkpoint);
+        if (err == ERR_OK)
+            err = model_file_read(checkpoint, g, t->model.params.host, t->model.states.host,
+                                  t->learning.optim, NULL);
+        checkpoint_close(&checkpoint);
         disk_wait_end();
         if (err == ERR_OK) resume_check_read(t);
     }

@@ -86,21 +86,15 @@ err_t trial_open(const trial_options_t *options, const runtime_t *runtime, comm_
     return err;
 }
 
-/* *whole: false for the ragged batch at the end of an epoch, which is not measured. */
-static err_t run_step(trainer_t *t, step_cost_t *cost, bool *whole)
-{
-    step_result_t result;
-    TRY(trainer_step(t, &result));
-    *cost = result.cost;
-    *whole = result.whole;
-    if (t->at.batch == sampler_batches(t->input.sampler)) trainer_next_epoch(t);
-    return ERR_OK;
-}
-
 err_t trial_step(trial_t *trial, step_cost_t *cost)
 {
-    bool whole = false;
-    while (!whole) TRY(run_step(&trial->t, cost, &whole));
+    trainer_t *t = &trial->t;
+    step_result_t result = {.whole = false};
+    while (!result.whole) { /* the smaller last batch of an epoch is not measured */
+        TRY(trainer_step(t, &result));
+        if (t->at.batch == sampler_batches(t->input.sampler)) trainer_next_epoch(t);
+    }
+    *cost = result.cost;
     return ERR_OK;
 }
 
