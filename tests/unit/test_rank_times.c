@@ -6,8 +6,8 @@
 
 #include "base/mem.h"
 #include "tests/tap.h"
+#include "train/guard/stragglers.h"
 #include "train/output/rank_times.h"
-#include "train/run/stragglers.h"
 
 enum { MAX_RANKS = 8 };
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Compares the ranks' times over windows and names stragglers. Gathering the times is left to train/run/stragglers.c. */
+/* Compares the ranks' times over windows and names stragglers. Gathering the times is left to train/guard/stragglers.c. */
 #include "train/output/rank_times.h"
 
 #include <stdio.h>

@@ -12,10 +12,10 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "cluster/session/disk_wait.h"
+#include "train/guard/replicas.h"
 #include "train/replay/plan.h"
 #include "train/run/checkpoint_content.h"
 #include "train/run/options.h"
-#include "train/run/replicas.h"
 #include "train/run/setup.h"
 
 /* Compares what is computed again with what the run recorded; rank 0. A wrong rank's gradients reach all others in the
@@ -199,7 +199,7 @@ static err_t compare_check(judge_t *j, const run_event_t *event)
     uint64_t mine, hash = 0;
     char what[96];
     message_t all = {0};
-    TRY(replicas_hash(j->t, event->with_states, &mine));
+    TRY(replicas_hash(&j->t->model, j->t->learning.optim, event->with_states, &mine));
     TRY(run_record_read(j->record, event->line, event->n_line, &check));
     if (event->with_states) TRY(compare_rank_states(j, check));
     if (j->differs) return ERR_OK;
@@ -266,7 +266,8 @@ static err_t compare_checkpoint(const trainer_t *t, const char *path, message_t 
                                .optim = t->learning.optim};
     *differ = (message_t){0};
     *n_differ = *n_all = 0;
-    TRY(replicas_pull(t));
+    TRY(hd_buffer_pull_all(&t->model.params));
+    TRY(optim_pull(t->learning.optim));
     TRY(checkpoint_open(path, &checkpoint));
     err_t err = model_file_content(&file, &content);
     if (err == ERR_OK) {
@@ -318,7 +319,7 @@ static err_t judge_start(judge_t *j)
         const json_value_t *check;
         uint64_t mine, hash;
         if (e->kind != RUN_CHECK || e->differs || !is_now(j, e)) continue;
-        TRY(replicas_hash(j->t, e->with_states, &mine));
+        TRY(replicas_hash(&j->t->model, j->t->learning.optim, e->with_states, &mine));
         TRY(run_record_read(j->record, e->line, e->n_line, &check));
         j->differs = run_record_hex(json_get(check, "hash"), &hash) && hash != mine;
     }

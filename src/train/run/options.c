@@ -14,7 +14,6 @@
 #include "cluster/comm/device.h"
 #include "compute/models/model.h"
 #include "train/guard/target.h"
-#include "train/run/replicas.h"
 #include "train/task/task.h"
 
 static const char *const on_errors[] = {"stop", "continue", NULL};
@@ -443,6 +442,20 @@ err_t train_options_check_model(train_options_t *o)
     return o->kind->check_options(&o->detect, o->model, &o->transform.task);
 }
 
+static err_t parse_check_replicas(train_options_t *o)
+{
+    const char *text = o->check_replicas;
+    char *end = "";
+    o->replica_steps = 0;
+    o->replicas_off = strcmp(text, "off") == 0;
+    if (o->replicas_off || strcmp(text, "auto") == 0) return ERR_OK;
+    errno = 0;
+    o->replica_steps = strtoll(text, &end, 10);
+    if (errno || *end || o->replica_steps < 1 || text[0] < '0' || text[0] > '9')
+        RAISE(ERR_USAGE, "invalid --check-replicas '%s': expected auto, off, or steps such as 500", text);
+    return ERR_OK;
+}
+
 err_t train_options_check(train_options_t *o)
 {
     if (o->batch && o->batch_per_rank)
@@ -479,7 +492,7 @@ err_t train_options_check(train_options_t *o)
     TRY(optim_options_check(&o->optim));
     if (o->batch) train_options_set_rate(o, o->batch);
     TRY(parse_checkpoint_every(o));
-    TRY(replicas_parse(o));
+    TRY(parse_check_replicas(o));
     TRY(check_evaluation(o));
     /* Options that a checkpoint cannot store fail here, before any training. */
     char *text;

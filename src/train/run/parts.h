@@ -19,7 +19,6 @@
 #include "train/output/tensorboard.h"
 #include "train/output/trace_file.h"
 #include "train/run/choices.h"
-#include "train/run/guards.h"
 #include "train/run/recorded_step.h"
 #include "train/task/task.h"
 #include "train/weights/weights.h"
@@ -51,9 +50,8 @@ typedef struct train_input {
     int n_threads; /* that read and decode images on this rank: of the CPUs that computing leaves */
     prefetcher_t prefetcher;
     corrupt_samples_t bad;
-    input_stats_t stats;       /* of the epoch so far, in this process */
-    int64_t n_trained;         /* samples of these steps, of all ranks */
-    bool kept_run, kept_cache; /* the hashes of files that are known */
+    input_stats_t stats; /* of the epoch so far, in this process */
+    int64_t n_trained;   /* samples of these steps, of all ranks */
 } train_input_t;
 
 /* Size and first sample of a part of a shard of n samples. */
@@ -115,6 +113,15 @@ typedef struct train_output {
     tensorboard_t tensorboard;
     trace_file_t trace;
 } train_output_t;
+
+/* What the run before recorded of the step that a resumed run computes first. */
+typedef struct resume_record {
+    double loss;                        /* NAN: no record */
+    int64_t ranks, threads, accumulate; /* of the process that computed it; ranks 0: unknown */
+    int64_t micro_batch;                /* of a detector; 0: a classifier */
+    char git[64], backend[160];
+    double cost_sec; /* of the last checkpoint; 0: unknown */
+} resume_record_t;
 
 /* Checkpoints: the one that the run resumed from, and those that it writes. */
 typedef struct train_saving {

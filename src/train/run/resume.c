@@ -2,15 +2,16 @@
 /* Resuming a run: finds the checkpoint, inherits its options, and loads it once the model is built; a new run imports
  * --weights. What checkpoints hold is state.c's. */
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/log.h"
 #include "base/mem.h"
 #include "cluster/session/disk_wait.h"
+#include "data/dataset/content.h"
 #include "store/checkpoint/store.h"
 #include "train/run/checkpoint_content.h"
 #include "train/run/options.h"
-#include "train/run/resume_check.h"
 
 /* Earlier versions kept the best of the main metric alone, as best_accuracy: 0 before the first validation. */
 static err_t read_best(const checkpoint_t *checkpoint, const task_metrics_t *metrics, train_position_t *at)
@@ -177,6 +178,98 @@ static err_t import_weights(comm_t *comm, const train_options_t *o, train_model_
                           "broadcasting running statistics");
 }
 
+typedef struct search {
+    int64_t step;
+    json_reader_t reader;
+    resume_record_t *out;
+    bool has_loss, has_cost;
+} search_t;
+
+static bool begins(const char *line, size_t n_bytes, const char *kind)
+{
+    char text[48];
+    const size_t n = (size_t)snprintf(text, sizeof text, "{\"record\":\"%s\",", kind);
+    return n_bytes > n && memcmp(line, text, n) == 0;
+}
+
+static void take_text(const json_value_t *object, const char *key, char *out, size_t n_bytes)
+{
+    const char *text = "";
+    json_get_text(object, key, &text);
+    snprintf(out, n_bytes, "%s", text);
+}
+
+static void take_run(const json_value_t *record, resume_record_t *out)
+{
+    const json_value_t *options = json_get(record, "options"), *topology = json_get(record, "topology"),
+                       *software = json_get(record, "software");
+    out->accumulate = 1;
+    json_get_int(options, "accumulate", &out->accumulate);
+    json_get_int(record, "micro_batch", &out->micro_batch);
+    json_get_int(topology, "ranks", &out->ranks);
+    json_get_int(topology, "threads", &out->threads);
+    take_text(software, "git", out->git, sizeof out->git);
+    take_text(software, "backend", out->backend, sizeof out->backend);
+}
+
+/* Visits records from the last to the first: the step's, then that of the process that computed it. */
+static bool visit(void *context, const char *line, size_t n_bytes)
+{
+    search_t *s = context;
+    const json_value_t *record;
+    const bool is_run = begins(line, n_bytes, "run"), is_step = begins(line, n_bytes, "step"),
+               is_checkpoint = begins(line, n_bytes, "checkpoint");
+    int64_t step = -1;
+    if (!(is_run && s->has_loss) && !(is_step && !s->has_loss) && !(is_checkpoint && !s->has_cost))
+        return true;
+    json_reader_reset(&s->reader);
+    if (json_read(&s->reader, line, n_bytes, &record) != ERR_OK) return true; /* cut off */
+    if (is_checkpoint) s->has_cost = json_get_real(record, "cost_sec", &s->out->cost_sec);
+    if (is_step && json_get_int(record, "step", &step) && step == s->step)
+        s->has_loss = json_get_real(record, "loss", &s->out->loss);
+    if (is_run) take_run(record, s->out);
+    return !is_run;
+}
+
+/* While the metrics are not open: the record of a step beside the checkpoint, and what the last checkpoint cost. A file that
+ * cannot be read is a warning. */
+static void read_record(const char *checkpoint, int64_t step, resume_record_t *out)
+{
+    char path[FS_PATH_MAX], *slash;
+    search_t search = {.step = step, .out = out};
+    *out = (resume_record_t){.loss = NAN};
+    snprintf(path, sizeof path, "%s", checkpoint);
+    slash = strrchr(path, '/');
+    const size_t n = slash ? (size_t)(slash - path) + 1 : 0;
+    if (snprintf(path + n, sizeof path - n, "metrics.jsonl") >= (int)(sizeof path - n)) return;
+    disk_work_begin("reading", path);
+    if (metrics_tail(path, visit, &search) != ERR_OK)
+        log_warn("the resumed run is not compared with its records: %s", err_message());
+    disk_wait_end();
+    json_reader_free(&search.reader);
+}
+
+static err_t read_hashes(content_t *content, const char *checkpoint)
+{
+    char folder[FS_PATH_MAX], path[FS_PATH_MAX];
+    const char *slash = strrchr(checkpoint, '/');
+    const int n = slash ? (int)(slash - checkpoint) : 0;
+    snprintf(folder, sizeof folder, "%.*s", slash ? n : 1, slash ? checkpoint : ".");
+    TRY(fs_join(path, slash && n == 0 ? "/" : folder, CONTENT_RUN_NAME));
+    return content_file_read(content, path, CONTENT_RUN);
+}
+
+/* Collective. Reads the hashes of image files beside the checkpoint. */
+static err_t expect_files(comm_t *comm, const train_input_t *input, const char *checkpoint)
+{
+    content_t *content = input->dataset->content;
+    bool any;
+    if (!content) return ERR_OK;
+    err_t err = comm->rank == 0 ? read_hashes(content, checkpoint) : ERR_OK;
+    TRY(comm_agree(comm, err, "reading the run's hashes of files"));
+    return content_merge(comm, content, &any);
+}
+
 err_t trainer_restore(trainer_t *t)
 {
     if (!t->saving.resumed_from[0]) return import_weights(t->comm, t->options, &t->model);
@@ -194,10 +287,10 @@ err_t trainer_restore(trainer_t *t)
                                   t->learning.optim, NULL);
         checkpoint_close(&checkpoint);
         disk_wait_end();
-        if (err == ERR_OK) resume_check_read(t);
+        if (err == ERR_OK) read_record(t->saving.resumed_from, t->at.step, &t->saving.record);
     }
     TRY(comm_agree(t->comm, err, "loading the checkpoint"));
-    TRY(train_expect_files(t->comm, &t->input, t->saving.resumed_from));
+    TRY(expect_files(t->comm, &t->input, t->saving.resumed_from));
     TRY(comm_broadcast(t->comm, &t->at, sizeof t->at, 0, "broadcasting the position"));
     TRY(comm_broadcast(t->comm, &t->learning.plateau, sizeof t->learning.plateau, 0,
                        "broadcasting the schedule's state"));

@@ -67,7 +67,7 @@ void step_slowdown(trainer_t *t, const char *phase, int64_t n);
 err_t step_compute(train_step_t *step);
 
 /* Collective. Every rank searches for the first non-finite layer; the lowest rank that finds one reports it
- * as ERR_GATE, and is named unless all find the same. ERR_PEER: the ranks' weights differ, see replicas_check. */
+ * as ERR_GATE, and is named unless all find the same. ERR_PEER: the ranks' weights differ. */
 err_t step_report_nonfinite(const train_step_t *step);
 
 #endif

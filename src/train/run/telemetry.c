@@ -9,7 +9,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/stats.h"
-#include "train/run/stragglers.h"
+#include "train/guard/stragglers.h"
 
 enum { RATE_RING = 1 << 16, LAYER_STEPS = 5 };
 
@@ -104,7 +104,7 @@ static err_t report_profile(const telemetry_t *telemetry)
                              strcmp(t->options->algorithms, "fixed") == 0 && !t->options->reproducible,
                          .boxes_sec = telemetry->boxes_sec,
                          .masks_sec = telemetry->masks_sec,
-                         .times = &t->stragglers.times,
+                         .times = stragglers_times(&t->guests),
                          .n_layer_steps = t->runtime.backend->memory ? LAYER_STEPS : n_steps};
     err_t err = profile_gather(t->comm, &run, &profile);
     if (err == ERR_OK) {

@@ -82,8 +82,6 @@ typedef struct trainer {
     train_output_t output;
     train_saving_t saving;
     guests_t guests;
-    train_replicas_t replicas;
-    train_stragglers_t stragglers;
 } trainer_t;
 
 /* Collective, in this order. */
@@ -118,12 +116,6 @@ err_t trainer_record_run(trainer_t *t);
  *
  *   wait    return only when the file is on stable storage */
 err_t trainer_checkpoint(trainer_t *t, bool wait);
-
-/* Collective. Compares the files that ranks have read, and keeps their hashes in the run's folder; `keep`: also
- * in the user's cache. ERR_DATA: a file differs. compare_files.c. */
-err_t train_compare_files(comm_t *comm, train_input_t *input, const char *folder, bool keep);
-/* Collective. Reads the hashes beside the checkpoint that the run resumed from. */
-err_t train_expect_files(comm_t *comm, const train_input_t *input, const char *checkpoint);
 
 /* Collective. Averages batch norm's running statistics over the ranks (or shards). */
 err_t trainer_average_states(trainer_t *t);
