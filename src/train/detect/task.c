@@ -83,7 +83,7 @@ typedef struct training {
     detection_evaluator_t *evaluator; /* NULL: --no-eval */
 } training_t;
 
-static training_t *own(const task_run_t *run)
+static training_t *training_of(const task_run_t *run)
 {
     return run->state;
 }
@@ -232,7 +232,7 @@ static err_t open_images(task_run_t *run)
         .sum_shared = run->sync_bn ? sum_cuts : NULL,
         .share_context = run->comm,
     };
-    return train_images_new(&options, &own(run)->images);
+    return train_images_new(&options, &training_of(run)->images);
 }
 
 /* Its plans share the executor's memory. */
@@ -258,7 +258,7 @@ static err_t open_evaluator(task_run_t *run)
     opt_group_t group = {"", detections_option_table, n_detections_options, &options.detections, 0};
     if (!run->eval) return ERR_OK;
     TRY(opt_defaults(&group, 1));
-    return detection_evaluator_open(&options, &own(run)->evaluator);
+    return detection_evaluator_open(&options, &training_of(run)->evaluator);
 }
 
 static err_t plan(task_run_t *run)
@@ -431,7 +431,7 @@ static err_t run_pass(task_run_t *run, const task_pass_t *pass, task_cost_t *cos
                                       .common = shard};
     const double start = clock_sec(), backward_before = backward_sec(run->exec);
     double end;
-    TRY(train_images_run(own(run)->images, &part, pass->sums->host, cost));
+    TRY(train_images_run(training_of(run)->images, &part, pass->sums->host, cost));
     TRY(hd_buffer_push(pass->sums, 0, TASK_N_SUMS * sizeof(float)));
     TRY(pass->ended(pass->context, TASK_FORWARD, part.n, &end));
     TRY(pass->ended(pass->context, TASK_BACKWARD, part.n, &end));
@@ -449,7 +449,7 @@ static err_t find_nonfinite(task_run_t *run, const exec_batch_t *part, char wher
     int64_t image;
     source_buffer_t buffer = {0};
     sample_t sample;
-    const char *layer = train_images_where(own(run)->images, &image);
+    const char *layer = train_images_where(training_of(run)->images, &image);
     const source_t *source = data_of(run).source;
     (void)part;
     if (!layer[0]) return ERR_OK;
@@ -472,7 +472,7 @@ static err_t gather_images(task_run_t *run, int64_t n, image_record_t **all, int
     image_record_t *mine = NULL;
     err_t err = mem_new_array(n_local, sizeof *mine, "the images of a step", &mine);
     for (int64_t i = 0; err == ERR_OK && i < n_local; i++)
-        mine[i] = (image_record_t){train_images_items(own(run)->images)[i], run->comm->rank};
+        mine[i] = (image_record_t){train_images_items(training_of(run)->images)[i], run->comm->rank};
     err = comm_agree(run->comm, err, "recording images");
     if (err == ERR_OK)
         err = task_gather(run->comm, mine, n_local * (int64_t)sizeof *mine, "recording images", all, n_all);
@@ -517,7 +517,7 @@ static err_t evaluate(task_run_t *run, evaluation_t *out)
         [SCORE_SEGM] = {"ap_mask", "ap50_mask", "ap75_mask", "ap_small_mask", "ap_medium_mask",
                         "ap_large_mask"}};
     detection_numbers_t numbers;
-    TRY(detection_evaluator_run(own(run)->evaluator, &numbers));
+    TRY(detection_evaluator_run(training_of(run)->evaluator, &numbers));
     *out = (evaluation_t){.n = numbers.n_images};
     for (int i = 0; i < TASK_MAX_METRICS; i++) out->values[i] = NAN;
     for (int type = 0; type < SCORE_TYPE_COUNT; type++)
