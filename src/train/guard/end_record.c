@@ -8,7 +8,7 @@
 #include "base/log.h"
 #include "cluster/comm/device.h"
 #include "cluster/comm/watchdog.h"
-#include "train/run/telemetry.h"
+#include "train/guard/telemetry.h"
 
 /* What the measures against faults have cost this rank, and the time of all its steps to compare with. */
 static void put_safety(const trainer_t *t, json_t *j)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Sums the costs of steady steps, times layers, reports the profile and writes the trace. Measuring a step is left to
  * step.c. */
-#include "train/run/telemetry.h"
+#include "train/guard/telemetry.h"
 
 #include <math.h>
 #include <string.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Guest: what a run measures of itself: times and costs of its steps, the profile, the trace. The first
  * RATE_WARMUP_STEPS of a process are not measured. */
-#ifndef TRAIN_RUN_TELEMETRY_H
-#define TRAIN_RUN_TELEMETRY_H
+#ifndef TRAIN_GUARD_TELEMETRY_H
+#define TRAIN_GUARD_TELEMETRY_H
 
 #include "train/run/trainer.h"
 
