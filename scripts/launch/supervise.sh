@@ -170,7 +170,9 @@ supervise_start() {
     "${reset[@]}" true 2>/dev/null || reset=(env)
     job_lifeline KILL
     # setsid: Ctrl-C reaches the start through supervise_on_signal only.
-    setsid "${reset[@]}" "DPTRAIN_SUPERVISOR=$work" "${lifeline[@]}" bash "$here/run.sh" "${given[@]}" </dev/null {err}>&- &
+    # --max-time counts from the first start.
+    life_clock
+    setsid "${reset[@]}" "DPTRAIN_SUPERVISOR=$work" "DPTRAIN_JOB_AGE=$(((centi - life_origin) / 100))" "${lifeline[@]}" bash "$here/run.sh" "${given[@]}" </dev/null {err}>&- &
     child=$! code=''
     until [[ -n $code ]]; do
         [[ ${#signals[@]} -eq 0 ]] || supervise_pass_on

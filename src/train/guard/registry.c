@@ -11,8 +11,8 @@
 #include "train/run/setup.h"
 
 extern const guest_t resume_check_guest, bad_images_guest, replicas_guest, stragglers_guest,
-    compare_files_guest;
-extern const guest_t checkpoint_interval_guest, records_guest, telemetry_guest, status_guest, target_guest;
+    compare_files_guest, checkpoint_interval_guest, records_guest, telemetry_guest, status_guest,
+    target_guest, time_limit_guest;
 
 /* to be replaced by guests in files of their own */
 static err_t take_trainer(trainer_t *t, void **state)
@@ -126,6 +126,7 @@ const guest_t *const guest_registry[] = {
     &best_guest,
     &telemetry_guest,
     &status_guest,
+    &time_limit_guest,
     &stop_guest,
     &target_guest,
     NULL,

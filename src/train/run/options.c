@@ -70,6 +70,9 @@ static const opt_t table[] = {
      OPT_COMMON},
     {"steps", OPT_INT, FIELD(steps), NULL, 1, 1e15, NULL, "N", "total optimizer steps, instead of --epochs",
      OPT_MORE},
+    {"max-time", OPT_STRING, FIELD(max_time), NULL, 0, 0, NULL, "N(s|m|h|d)",
+     "stop with a checkpoint before the job has run for this time, such as 2h; --resume auto goes on",
+     OPT_MORE},
     {"label-smoothing", OPT_REAL, FIELD(label_smoothing), "0", 0, 0.999, NULL, "X",
      "label smoothing of the training targets", OPT_MORE},
     {"bn-group", OPT_INT, FIELD(bn_group), NULL, 1, 1 << 24, NULL, "N",
@@ -189,13 +192,22 @@ enum { TEXT_MAX = 4200, MAX_CONFIG = 1 << 20 };
 
 /* Options that may change on --resume. Per-run options never come from the checkpoint; those of may_change
  * do, unless given. Documented in docs/checkpoints.md. */
-const char *const train_options_per_run[] = {
-    "config",      "print-config",   "out",           "overwrite",      "resume",           "trace",
-    "trace-steps", "tensorboard",    "device",        "comm",           "threads",          "timeout",
-    "allreduce",   "ranks-per-host", "gpus",          "share-gpu",      "workspace",        "bucket",
-    "cuda-graph",  "wire",           "nccl-register", "loader-threads", "profile",          "progress",
-    "quiet",       "verbose",        "stall-warning", "measure-time",   "straggler-window", "preview",
-    NULL};
+const char *const train_options_per_run[] = {"config",        "print-config",
+                                             "out",           "overwrite",
+                                             "resume",        "trace",
+                                             "trace-steps",   "tensorboard",
+                                             "device",        "comm",
+                                             "threads",       "timeout",
+                                             "allreduce",     "ranks-per-host",
+                                             "gpus",          "share-gpu",
+                                             "workspace",     "bucket",
+                                             "cuda-graph",    "wire",
+                                             "nccl-register", "loader-threads",
+                                             "profile",       "progress",
+                                             "quiet",         "verbose",
+                                             "stall-warning", "measure-time",
+                                             "max-time",      "straggler-window",
+                                             "preview",       NULL};
 static const char *const may_change[] = {"data",
                                          "epochs",
                                          "steps",
@@ -243,11 +255,14 @@ static err_t parse_checkpoint_steps(train_options_t *o)
     return ERR_OK;
 }
 
-/* --checkpoint-every and --mtbf. */
+/* --checkpoint-every, --mtbf and --max-time. */
 static err_t parse_checkpoint_every(train_options_t *o)
 {
     TRY(parse_checkpoint_steps(o));
     o->mtbf_sec = 0;
+    o->max_sec = 0;
+    if (o->max_time && !opt_duration(o->max_time, &o->max_sec))
+        RAISE(ERR_USAGE, "invalid --max-time '%s': expected a duration such as 90m, 6h or 2d", o->max_time);
     if (o->mtbf && !opt_duration(o->mtbf, &o->mtbf_sec))
         RAISE(ERR_USAGE, "invalid --mtbf '%s': expected a duration such as 90m, 6h or 2d", o->mtbf);
     if (o->checkpoint_auto && !o->mtbf)
