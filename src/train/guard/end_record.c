@@ -1,27 +1,27 @@
 /* SPDX-License-Identifier: MIT */
-/* Gathers and writes the end record. When a run ends is left to loop.c and interruption.c. */
-#include "train/guard/end_record.h"
-
+/* Guest: gathers and writes the end record, the last of a run, and prints it. When a run ends is left to loop.c and
+ * interruption.c. */
 #include <sys/resource.h>
 
 #include "base/figure.h"
 #include "base/log.h"
 #include "cluster/comm/device.h"
 #include "cluster/comm/watchdog.h"
+#include "train/guard/guard.h"
 #include "train/guard/telemetry.h"
 
 /* What the measures against faults have cost this rank, and the time of all its steps to compare with. */
-static void put_safety(const trainer_t *t, json_t *j)
+static void put_safety(const guests_t *guests, double steps_sec, json_t *j)
 {
     const watchdog_cost_t watchdog = watchdog_cost();
     json_object_begin(j, "safety_sec");
-    for (const guest_t *const *guest = t->guests.registry; *guest; guest++) {
-        const void *state = guests_state(&t->guests, *guest);
+    for (const guest_t *const *guest = guests->registry; *guest; guest++) {
+        const void *state = guests_state(guests, *guest);
         if ((*guest)->spent_sec) json_real(j, (*guest)->name, state ? (*guest)->spent_sec(state) : 0);
     }
     json_real(j, "watchdog_calls", watchdog.calls_sec);
     json_real(j, "watchdog_thread", watchdog.thread_sec);
-    json_real(j, "steps", t->steps.total_sec);
+    json_real(j, "steps", steps_sec);
     json_object_end(j);
 }
 
@@ -45,15 +45,24 @@ err_t end_record_write(trainer_t *t, metrics_t *metrics, const char *why, const 
     json_int(j, "steady_page_faults", telemetry->n_page_faults);
     json_real(j, "steady_cpu_sec", telemetry->cpu_sec);
     json_int(j, "corrupt_samples", bad_count(&t->input.bad));
-    put_safety(t, j);
+    put_safety(&t->guests, t->steps.total_sec, j);
     json_array_begin(j, "peak_memory_bytes");
     for (int r = 0; r < n; r++) json_int(j, NULL, peaks[r]);
     json_array_end(j);
     return metrics_end(metrics, true);
 }
 
-err_t end_record(trainer_t *t, const char *why)
+/* The whole run is what it sums up. */
+static err_t end_record_open(trainer_t *t, void **state)
 {
+    *state = t;
+    return ERR_OK;
+}
+
+static err_t end_record_at_end(void *state, const run_end_t *end)
+{
+    trainer_t *t = state;
+    const char *why = end->why;
     const telemetry_t *telemetry = guests_state(&t->guests, &telemetry_guest);
     struct rusage usage;
     getrusage(RUSAGE_SELF, &usage);
@@ -76,3 +85,5 @@ err_t end_record(trainer_t *t, const char *why)
                              t->input.dataset->info.n_samples[SPLIT_VAL]));
     return comm_agree(t->comm, err, "writing metrics");
 }
+
+const guest_t end_record_guest = {.name = "end record", .open = end_record_open, .at_end = end_record_at_end};

@@ -1,7 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* Rank 0's last acts after a signal, and the lock that gives them a finished step. When signals arrive and
- * how the process ends is left to cluster/session/signals.c. */
-#include "train/guard/interruption.h"
+/* Guest: Ctrl-C and SIGTERM. Rank 0 saves the last finished step if it holds the whole state and time suffices, says how
+ * to resume, and ends the metrics with a whole line. The process then ends by the signal; when signals arrive and how
+ * is left to cluster/session/signals.c. Without collectives: the other ranks may be anywhere.
+ *
+ * A thread of its own writes the checkpoint, because the main thread may be inside a collective. While the state is open,
+ * host memory holds a finished step: the main thread changes it only after closing it. On host backends it is open from
+ * the end of a step to the next update of the weights. On a GPU it is open during validation, and after a step if a signal
+ * has arrived. */
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -19,7 +24,7 @@
 #include "cluster/session/disk_wait.h"
 #include "cluster/session/signals.h"
 #include "store/checkpoint/store.h"
-#include "train/guard/end_record.h"
+#include "train/guard/guard.h"
 #include "train/run/checkpoint_content.h"
 
 /* mpirun kills its ranks 1 s after it has passed a signal on. */
@@ -37,37 +42,33 @@ static struct {
     float *states; /* running statistics of the last finished step, of each of this rank's shards */
 } run = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-static bool guarded(const trainer_t *t)
+static bool on_device(void)
 {
-    return run.t && run.t == t;
-}
-
-static bool on_device(const trainer_t *t)
-{
-    return t->runtime.backend->memory != NULL;
+    return run.t->runtime.backend->memory != NULL;
 }
 
 /* Running statistics, one set for each shard. */
-static const hd_buffer_t *own_states(const trainer_t *t)
+static const hd_buffer_t *own_states(void)
 {
+    const trainer_t *t = run.t;
     return t->learning.shards ? &t->learning.shards->states : &t->model.states;
 }
 
 /* In training, each rank has its own running statistics; a checkpoint holds the average. */
-static bool has_whole_state(const trainer_t *t)
+static bool has_whole_state(void)
 {
-    return t->comm->size == 1 || t->model.graph->n_flat_states == 0 || run.averaged;
+    return run.t->comm->size == 1 || run.t->model.graph->n_flat_states == 0 || run.averaged;
 }
 
-static void note_states(const trainer_t *t)
+static void note_states(void)
 {
-    const hd_buffer_t *states = own_states(t);
+    const hd_buffer_t *states = own_states();
     if (run.states && states->n_bytes > 0) memcpy(run.states, states->host, states->n_bytes);
 }
 
-void interruption_close(const trainer_t *t)
+static void close_state(void)
 {
-    if (!guarded(t) || run.closed) return;
+    if (!run.t || run.closed) return;
     pthread_mutex_lock(&run.lock);
     run.closed = true;
 }
@@ -79,63 +80,67 @@ static void open_state(void)
     pthread_mutex_unlock(&run.lock);
 }
 
-err_t interruption_copy(trainer_t *t)
+static err_t copy_from_device(void)
 {
-    if (!guarded(t) || !on_device(t)) return ERR_OK;
+    trainer_t *t = run.t;
+    if (!t || !on_device()) return ERR_OK;
     TRY(hd_buffer_pull_all(&t->model.params));
     TRY(optim_pull(t->learning.optim));
-    TRY(hd_buffer_pull_all(own_states(t)));
-    note_states(t);
+    TRY(hd_buffer_pull_all(own_states()));
+    note_states();
     return ERR_OK;
 }
 
-err_t interruption_open(trainer_t *t)
+/* Between steps. On a GPU only after a signal: it then copies the state to the host and does not return. */
+static err_t open_after_step(void)
 {
-    if (!guarded(t)) return ERR_OK;
-    interruption_close(t);
+    if (!run.t) return ERR_OK;
+    close_state();
     run.swapped = run.averaged = false;
-    if (on_device(t)) {
-        if (!interrupt_arrived() || t->steps.ahead) return ERR_OK;
-        TRY(interruption_copy(t));
+    if (on_device()) {
+        if (!interrupt_arrived() || run.t->steps.ahead) return ERR_OK;
+        TRY(copy_from_device());
     } else {
-        note_states(t);
+        note_states();
     }
     open_state();
     interrupt_wait();
     return ERR_OK;
 }
 
-void interruption_open_validation(trainer_t *t)
+/* With averaged running statistics. On a GPU the host side is up to date; on the CPU the weights and their moving
+ * average, if any, are swapped. */
+static void open_for_evaluation(void)
 {
-    if (!guarded(t)) return;
-    run.swapped = t->learning.optim->average && !on_device(t);
+    if (!run.t) return;
+    run.swapped = run.t->learning.optim->average && !on_device();
     run.averaged = true;
-    if (!on_device(t)) note_states(t);
+    if (!on_device()) note_states();
     open_state();
 }
 
-/* The newest checkpoint of the run's folder; -1: none. Files appear there when they are complete; one with a
- * later step than the run's was renamed. */
-static int64_t newest_checkpoint(const trainer_t *t)
+/* The newest checkpoint in a run's folder; -1: none. Files appear there when they are complete; one with a later step than
+ * the run's was renamed. */
+static int64_t newest_checkpoint(const char *folder, int64_t step)
 {
     int64_t *steps = NULL, newest = -1;
     int n = 0;
-    if (fs_is_folder(t->output.folder) && checkpoint_store_list(t->output.folder, &steps, &n) == ERR_OK)
+    if (fs_is_folder(folder) && checkpoint_store_list(folder, &steps, &n) == ERR_OK)
         for (int i = n - 1; i >= 0; i--)
-            if (steps[i] <= t->at.step || t->at.step == 0) newest = steps[i];
+            if (steps[i] <= step || step == 0) newest = steps[i];
     mem_free(&steps);
     return newest;
 }
 
-void interruption_how_to_resume(const trainer_t *t, char out[INTERRUPTION_TEXT_MAX])
+void interruption_how_to_resume(const char *folder, int64_t step, char out[INTERRUPTION_TEXT_MAX])
 {
     char path[FS_PATH_MAX], quoted[FS_PATH_MAX + 64];
-    disk_wait_begin("listing", t->output.folder);
-    int64_t newest = newest_checkpoint(t);
-    bool has_records = fs_join(path, t->output.folder, "metrics.jsonl") == ERR_OK && fs_exists(path);
+    disk_wait_begin("listing", folder);
+    int64_t newest = newest_checkpoint(folder, step);
+    bool has_records = fs_join(path, folder, "metrics.jsonl") == ERR_OK && fs_exists(path);
     disk_wait_end();
-    fs_quote(t->output.folder, quoted, sizeof quoted);
-    if (newest >= 0 && checkpoint_store_path(t->output.folder, newest, path) == ERR_OK)
+    fs_quote(folder, quoted, sizeof quoted);
+    if (newest >= 0 && checkpoint_store_path(folder, newest, path) == ERR_OK)
         snprintf(out, INTERRUPTION_TEXT_MAX, "checkpoint %s; continue with --resume auto --out %s", path,
                  quoted);
     else if (has_records)
@@ -156,7 +161,6 @@ static const char *code_words(void)
 
 /* An interruption in progress. */
 typedef struct last {
-    trainer_t *t;
     int number;
     double end_sec;
     bool locked;                            /* the state is open, and stays so */
@@ -182,7 +186,7 @@ static void arm_limit(const last_t *last, const char *path)
     enum { MAX = INTERRUPTION_TEXT_MAX + 1024 };
     char resume[INTERRUPTION_TEXT_MAX], folder[FS_PATH_MAX], temp[FS_PATH_MAX] = "", *text;
     if (mem_new(MAX, "a message", &text) != ERR_OK) return;
-    interruption_how_to_resume(last->t, resume);
+    interruption_how_to_resume(run.t->output.folder, run.t->at.step, resume);
     if (path && fs_temp_path(path, folder, temp) != ERR_OK) temp[0] = '\0';
     snprintf(text, MAX, "%s\nnot saved: there was not enough time\n%s\n%s\n", last->stands, resume,
              code_words());
@@ -191,8 +195,9 @@ static void arm_limit(const last_t *last, const char *path)
 }
 
 /* Running statistics of the last finished step: of the only shard, or averaged as by shards_average_states. */
-static void average_states(const trainer_t *t, float *out)
+static void average_states(float *out)
 {
+    const trainer_t *t = run.t;
     int64_t n = t->model.graph->n_flat_states,
             n_shards = t->learning.shards ? t->learning.shards->n_local : 1;
     for (int64_t k = 0; k < n; k++) {
@@ -203,8 +208,9 @@ static void average_states(const trainer_t *t, float *out)
 }
 
 /* The main thread may be reading the weights: its results are lost, as the process is ending. */
-static void swap_average_back(trainer_t *t)
+static void swap_average_back(void)
 {
+    trainer_t *t = run.t;
     float *weights = t->model.params.host, *average = t->learning.optim->average->flat.host;
     for (int64_t i = 0; i < t->model.graph->n_flat_trained; i++) {
         float weight = average[i];
@@ -215,16 +221,16 @@ static void swap_average_back(trainer_t *t)
 
 static err_t write_state(const last_t *last)
 {
-    trainer_t *t = last->t;
+    trainer_t *t = run.t;
     trainer_content_t content;
     float *states;
     char path[FS_PATH_MAX];
     TRY(comm_check_sums(t->comm));
     TRY(checkpoint_store_path(t->output.folder, t->at.step, path));
     arm_limit(last, path);
-    if (run.swapped) swap_average_back(t);
+    if (run.swapped) swap_average_back();
     TRY(mem_new_array(t->model.graph->n_flat_states, sizeof *states, "running statistics", &states));
-    average_states(t, states);
+    average_states(states);
     err_t err = trainer_make_content(t, states, &content);
     if (err == ERR_OK) {
         err = checkpoint_check_finite(&content.model.content, t->at.step, t->output.folder);
@@ -238,30 +244,31 @@ static err_t write_state(const last_t *last)
 /* Waits for the checkpoint that the background writer has of this step. */
 static bool written_in_background(const last_t *last)
 {
-    int64_t step = last->t->at.step;
-    while (newest_checkpoint(last->t) != step && clock_sec() < last->end_sec - 0.1) clock_sleep(0.01);
-    return newest_checkpoint(last->t) == step;
+    const char *folder = run.t->output.folder;
+    const int64_t step = run.t->at.step;
+    while (newest_checkpoint(folder, step) != step && clock_sec() < last->end_sec - 0.1) clock_sleep(0.01);
+    return newest_checkpoint(folder, step) == step;
 }
 
 /* Under run.sh --restarts a user's signal is SIGUSR1, and SIGTERM means that a rank was lost: its start resumes by itself,
  * from a step at which all replicas were equal. */
-static bool only_compared(const trainer_t *t)
+static bool only_compared(void)
 {
-    return t->comm->size > 1 && !t->options->replicas_off && getenv("DPTRAIN_RESUMES");
+    return run.t->comm->size > 1 && !run.t->options->replicas_off && getenv("DPTRAIN_RESUMES");
 }
 
 static void save_step(last_t *last)
 {
-    trainer_t *t = last->t;
-    if (t->at.step == run.first || newest_checkpoint(t) == t->at.step) return;
+    trainer_t *t = run.t;
+    if (t->at.step == run.first || newest_checkpoint(t->output.folder, t->at.step) == t->at.step) return;
     if (!last->locked)
         snprintf(last->why, sizeof last->why, "the step in progress did not end in time");
     else if (t->saving.last_step == t->at.step) {
         if (!written_in_background(last)) snprintf(last->why, sizeof last->why, "the disk is too slow");
-    } else if (only_compared(t))
+    } else if (only_compared())
         snprintf(last->why, sizeof last->why,
                  "replicas were not compared at this step; run.sh --restarts resumes only where they were");
-    else if (!has_whole_state(t))
+    else if (!has_whole_state())
         snprintf(last->why, sizeof last->why,
                  "the ranks hold different running statistics of batch norm, and averaging them takes all "
                  "ranks; SIGUSR1 and scripts/run.sh save before they stop a run");
@@ -272,7 +279,7 @@ static void save_step(last_t *last)
 /* Appends the last record, and keeps the main thread from appending more. */
 static void end_metrics(const last_t *last)
 {
-    trainer_t *t = last->t;
+    trainer_t *t = run.t;
     if (!t->output.records.file) return;
     flockfile(t->output.records.file);
     bool over = t->at.step == t->steps.n && !t->at.evaluation_due; /* has its own last records */
@@ -293,7 +300,7 @@ static void end_metrics(const last_t *last)
 
 static void describe_position(last_t *last)
 {
-    const trainer_t *t = last->t;
+    const trainer_t *t = run.t;
     const char *signal = interrupt_name(last->number);
     if (!atomic_load(&run.ready))
         snprintf(last->stands, sizeof last->stands, "interrupted by %s during start-up", signal);
@@ -308,7 +315,7 @@ static void describe_position(last_t *last)
 static void say(const last_t *last)
 {
     char resume[INTERRUPTION_TEXT_MAX];
-    interruption_how_to_resume(last->t, resume);
+    interruption_how_to_resume(run.t->output.folder, run.t->at.step, resume);
     progress_clear_line();
     log_info("%s", last->stands);
     if (last->why[0]) log_info("not saved: %s", last->why);
@@ -321,7 +328,7 @@ static void say(const last_t *last)
 static void act(int number, double end_sec)
 {
     trainer_t *t = run.t;
-    last_t last = {.t = t, .number = number, .end_sec = end_sec};
+    last_t last = {.number = number, .end_sec = end_sec};
     double now = clock_sec();
     log_last_words();
     describe_position(&last);
@@ -342,18 +349,8 @@ err_t interruption_catch(trainer_t *t)
     if (!log_speaks()) return interrupt_catch(NULL, other_ranks_sec);
     run.t = t;
     atomic_store(&run.ready, false);
-    interruption_close(t);
+    close_state();
     return interrupt_catch(act, launch_present() ? launched_sec : alone_sec);
-}
-
-err_t interruption_prepare(trainer_t *t)
-{
-    if (!guarded(t)) return ERR_OK;
-    run.first = t->at.step;
-    TRY(mem_new(own_states(t)->n_bytes, "running statistics", &run.states));
-    mem_touch(run.states, own_states(t)->n_bytes);
-    atomic_store(&run.ready, true);
-    return ERR_OK;
 }
 
 void interruption_release(void)
@@ -363,3 +360,51 @@ void interruption_release(void)
     open_state();
     run.t = NULL;
 }
+
+/* The run is in `run`, for the thread that acts. */
+static err_t interruption_begin(void *state)
+{
+    (void)state;
+    if (!run.t) return ERR_OK;
+    run.first = run.t->at.step;
+    TRY(mem_new(own_states()->n_bytes, "running statistics", &run.states));
+    mem_touch(run.states, own_states()->n_bytes);
+    atomic_store(&run.ready, true);
+    return ERR_OK;
+}
+
+static bool interruption_pauses(const void *state, int64_t done)
+{
+    (void)state;
+    (void)done;
+    return interrupt_arrived();
+}
+
+static err_t interruption_begin_change(void *state, change_t change)
+{
+    (void)state;
+    close_state();
+    return change == CHANGE_EVALUATION ? copy_from_device() : ERR_OK;
+}
+
+static err_t interruption_end_change(void *state, change_t change)
+{
+    (void)state;
+    if (change == CHANGE_STEP) return open_after_step();
+    open_for_evaluation();
+    return ERR_OK;
+}
+
+static err_t interruption_after_step(void *state, const step_result_t *result)
+{
+    (void)state;
+    (void)result;
+    return open_after_step();
+}
+
+const guest_t interruption_guest = {.name = "interruption",
+                                    .begin = interruption_begin,
+                                    .pauses = interruption_pauses,
+                                    .begin_change = interruption_begin_change,
+                                    .end_change = interruption_end_change,
+                                    .after_step = interruption_after_step};

@@ -7,7 +7,7 @@
 #include "base/mem.h"
 #include "base/progress.h"
 #include "cluster/session/signals.h"
-#include "train/guard/interruption.h"
+#include "train/guard/guard.h"
 #include "train/run/setup.h"
 
 static err_t set_up_and_train(trainer_t *t)
