@@ -118,7 +118,7 @@ typedef struct train_output {
 typedef struct resume_record {
     double loss;                        /* NAN: no record */
     int64_t ranks, threads, accumulate; /* of the process that computed it; ranks 0: unknown */
-    int64_t micro_batch;                /* of a detector; 0: a classifier */
+    int64_t micro_batch;                /* task_run_t's */
     char git[64], backend[160];
     double cost_sec; /* of the last checkpoint; 0: unknown */
 } resume_record_t;

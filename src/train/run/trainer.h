@@ -4,11 +4,9 @@
 #define TRAIN_RUN_TRAINER_H
 
 #include "cluster/session/runtime.h"
-#include "train/detect/evaluate.h"
 #include "train/run/guest.h"
 #include "train/run/parts.h"
 #include "train/run/train_options.h"
-#include "train/task/evaluate.h"
 
 /* Values that follow the gradients in the same allreduce; after them, the floats of guests (guest.h). */
 enum {
@@ -77,8 +75,6 @@ typedef struct trainer {
     train_model_t model;
     train_learning_t learning;
     train_steps_t steps;
-    evaluator_t evaluator;
-    detection_evaluator_t *detection_evaluator; /* of a detector, in its place */
     train_output_t output;
     train_saving_t saving;
     guests_t guests;
