@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* One training step, in this order: the batch (begin_step), forward and backward passes (step_passes.c), the sum of the
+/* One training step, in this order: the batch (begin_step), forward and backward passes (passes.c), the sum of the
  * gradients over the ranks, what was summed with them (read_result), the update, the times. A GPU that needs no host in
  * between runs all of it as one recording, and the step after it begins before its result is read. */
 #include "train/run/step.h"
@@ -27,7 +27,7 @@ step_plan_t step_plan_make(const trainer_t *t)
 {
     const train_options_t *o = t->options;
     const bool device = t->runtime.backend->memory != NULL, sums_there = t->learning.buffer.device != NULL;
-    step_plan_t plan = {.why_host = why_host(o), .n_shards = t->input.n_shards, .n_parts = t->input.n_parts};
+    step_plan_t plan = {.why_host = why_host(o)};
     plan.sum = o->reproducible      ? SUM_SHARDS
                : sums_there         ? SUM_ON_DEVICE
                : t->comm->size == 1 ? SUM_NOTHING
@@ -35,7 +35,7 @@ step_plan_t step_plan_make(const trainer_t *t)
     plan.way = !device                                                    ? STEP_ON_HOST
                : plan.sum == SUM_SHARDS || plan.sum == SUM_IN_HOST_MEMORY ? STEP_BY_PHASES
                                                                           : STEP_THROUGH;
-    plan.in_parts = plan.n_parts > 1 || plan.sum == SUM_SHARDS;
+    plan.in_parts = t->input.n_parts > 1 || plan.sum == SUM_SHARDS;
     plan.overlaps = sums_there && !plan.in_parts;
     plan.ahead = plan.way == STEP_THROUGH && !plan.why_host && !t->runtime.slowdown.phase;
     return plan;

@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* One training step. Internal to train/run. */
+/* One training step: what step.c and passes.c share. */
 #ifndef TRAIN_RUN_STEP_H
 #define TRAIN_RUN_STEP_H
 
 #include "train/run/trainer.h"
-
-/* The rest is shared by step.c and step_passes.c only. */
 
 static inline int step_slot(int64_t number)
 {
@@ -26,11 +24,6 @@ static inline float *step_device_tail(const trainer_t *t)
 static inline bool step_on_device(const trainer_t *t)
 {
     return t->steps.plan.way != STEP_ON_HOST;
-}
-
-static inline size_t step_tail_offset(const trainer_t *t)
-{
-    return (size_t)t->model.graph->n_flat_trained * sizeof(float);
 }
 
 /* Clears loss and count on the host. step_compute copies the tail to the device, also in a recording. */

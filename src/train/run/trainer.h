@@ -29,12 +29,11 @@ typedef enum step_way {
 typedef enum sum_way { SUM_NOTHING, SUM_IN_HOST_MEMORY, SUM_ON_DEVICE, SUM_SHARDS } sum_way_t;
 typedef struct step_plan {
     step_way_t way;
-    sum_way_t sum;         /* of gradients over ranks or shards */
-    int n_shards, n_parts; /* this rank's shards of a batch; parts of each, for --accumulate */
-    bool in_parts;         /* forward and backward run several times, or their gradients are kept apart */
-    bool overlaps;         /* a bucket's sum begins while the backward pass goes on */
-    bool ahead;            /* the next step may begin before the result of a step is read */
-    const char *why_host;  /* why the host must act within a step, which then is not recorded; or NULL */
+    sum_way_t sum;        /* of gradients over ranks or shards */
+    bool in_parts;        /* forward and backward run several times, or their gradients are kept apart */
+    bool overlaps;        /* a bucket's sum begins while the backward pass goes on */
+    bool ahead;           /* the next step may begin before the result of a step is read */
+    const char *why_host; /* why the host must act within a step, which then is not recorded; or NULL */
 } step_plan_t;
 
 /* A step that has begun. */

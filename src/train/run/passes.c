@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Forward and backward of this rank's part of a step, shard by shard, with time marks. Summing the gradients
- * and updating the weights are left to step.c. */
+/* Forward and backward of this rank's part of a step: shard by shard, part by part; and where its loss became NaN. Passes
+ * over the layers are left to the task, sums over ranks and the update to step.c. */
 #include <stdio.h>
 #include <string.h>
 
@@ -96,7 +96,7 @@ static exec_batch_t slice_of(const trainer_t *t, const exec_batch_t *batch, int6
 static exec_batch_t shard_of(const trainer_t *t, const exec_batch_t *batch, int64_t n_global, int i)
 {
     int64_t first, n;
-    int number = t->comm->rank * t->steps.plan.n_shards + i;
+    int number = t->comm->rank * t->input.n_shards + i;
     n = sampler_shard(t->input.sampler, n_global, number, t->comm->size, &first);
     exec_batch_t shard = slice_of(t, batch, first - (int64_t)batch->first_sample, n);
     if (t->learning.shards) shard.states = shards_states(t->learning.shards, i);
@@ -113,9 +113,9 @@ static err_t find_nonfinite(const train_step_t *step, char where[TASK_WHERE_MAX]
 {
     trainer_t *t = step->t;
     where[0] = '\0';
-    for (int i = 0; i < t->steps.plan.n_shards; i++) {
+    for (int i = 0; i < t->input.n_shards; i++) {
         exec_batch_t shard = shard_of(t, &step->batch, step->n_global, i);
-        for (int k = 0; !where[0] && k < t->options->accumulate; k++) {
+        for (int k = 0; !where[0] && k < t->input.n_parts; k++) {
             exec_batch_t part = part_of_shard(t, &shard, k);
             TRY(t->options->kind->find_nonfinite(&t->task.run, &part, where));
         }
@@ -148,9 +148,9 @@ static err_t compute_shard(train_step_t *step, const exec_batch_t *shard, task_c
 {
     trainer_t *t = step->t;
     const backend_t *backend = t->runtime.backend;
-    size_t n_bytes = step_tail_offset(t);
+    const size_t n_bytes = (size_t)t->model.graph->n_flat_trained * sizeof(float);
     if (t->learning.accumulated) TRY(backend_zero(backend, t->learning.accumulated, n_bytes));
-    for (int i = 0; i < t->options->accumulate; i++) {
+    for (int i = 0; i < t->input.n_parts; i++) {
         exec_batch_t part = part_of_shard(t, shard, i);
         TRY(compute_part(step, &part, cost));
         if (t->learning.accumulated)
@@ -165,10 +165,10 @@ static err_t compute_shard(train_step_t *step, const exec_batch_t *shard, task_c
 err_t step_compute(train_step_t *step)
 {
     trainer_t *t = step->t;
-    bucket_reset(&t->learning.bucket);
     const hd_buffer_t *tail = &t->learning.tails[step_slot(step->number)];
     task_cost_t cost = {0};
-    for (int i = 0; i < t->steps.plan.n_shards; i++) {
+    bucket_reset(&t->learning.bucket);
+    for (int i = 0; i < t->input.n_shards; i++) {
         exec_batch_t shard = shard_of(t, &step->batch, step->n_global, i);
         step_clear_tail(t, step->number);
         if (i > 0) /* shards are summed, and guests count once */
