@@ -101,16 +101,13 @@ static err_t transform(const void *options, transform_settings_t *settings)
     return detect_train_transform(options, settings);
 }
 
-static err_t check_options(const void *options, const char *model, const char **task)
+static err_t check_options(const void *options, const char *task)
 {
     const detect_train_options_t *o = options;
     transform_settings_t settings;
-    if (strcmp(*task, transform_tasks[TASK_AUTO]) != 0 && strcmp(*task, transform_tasks[TASK_DETECT]) != 0)
-        RAISE(ERR_USAGE, "--task %s: %s is a detector, which needs --task detect (its default)", *task,
-              model);
+    (void)task;
     if (o->mask_block % 4 != 0)
         RAISE(ERR_USAGE, "invalid --mask-block '%lld': expected a multiple of 4", (long long)o->mask_block);
-    *task = transform_tasks[TASK_DETECT];
     return detect_train_transform(o, &settings);
 }
 
@@ -528,7 +525,8 @@ static err_t evaluate(task_run_t *run, evaluation_t *out)
     return ERR_OK;
 }
 
-static const task_kind_t detectors = {.name = "detectors",
+static const task_kind_t detectors = {.name = "detector",
+                                      .task = "detect",
                                       .detects = true,
                                       .defaults = {16, 0.02, 1000, 0.001}, /* torchvision's references */
                                       .lacks = lacks,

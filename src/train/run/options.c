@@ -437,7 +437,7 @@ static err_t check_lacks(const train_options_t *o)
                 opt_text(&o->groups[g], i, now, sizeof now);
                 opt_text(&usual.groups[g], i, then, sizeof then);
                 if (strcmp(now, then) != 0)
-                    RAISE(ERR_USAGE, "--%s does not apply to %s such as %s: %s", lack->key, o->kind->name,
+                    RAISE(ERR_USAGE, "--%s does not apply to %ss such as %s: %s", lack->key, o->kind->name,
                           o->model, lack->why);
             }
     return ERR_OK;
@@ -451,10 +451,15 @@ err_t train_options_check_model(train_options_t *o)
                 RAISE(ERR_USAGE,
                       "--%s applies to detectors (--model maskrcnn_resnet50_fpn, ...); %s is a classifier",
                       o->groups[g].table[i].key, o->model);
+    const char *task = o->transform.task, *needed = o->kind->task;
+    if (needed && strcmp(task, transform_tasks[TASK_AUTO]) != 0 && strcmp(task, needed) != 0)
+        RAISE(ERR_USAGE, "--task %s: %s is a %s, which needs --task %s (its default)", task, o->model,
+              o->kind->name, needed);
     TRY(check_lacks(o));
     if (o->zero_init_residual) TRY(model_check_residual(o->model, "zero-init-residual"));
     if (model_stem(o->stem) != MODEL_STEM_AUTO) TRY(model_check_residual(o->model, "stem"));
-    return o->kind->check_options(&o->detect, o->model, &o->transform.task);
+    if (needed) o->transform.task = needed;
+    return o->kind->check_options(&o->detect, task);
 }
 
 static err_t parse_check_replicas(train_options_t *o)

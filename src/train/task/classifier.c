@@ -18,10 +18,10 @@ static int64_t part_of(const task_run_t *run, int64_t n, int part)
     return sampler_split(n, part, run->n_parts, run->grain, &first);
 }
 
-static err_t check_options(const void *options, const char *model, const char **task)
+static err_t check_options(const void *options, const char *task)
 {
-    (void)options, (void)model;
-    if (strcmp(*task, transform_tasks[TASK_DETECT]) != 0) return ERR_OK;
+    (void)options;
+    if (strcmp(task, transform_tasks[TASK_DETECT]) != 0) return ERR_OK;
     RAISE(
         ERR_USAGE,
         "--task detect needs a detector; add --model maskrcnn_resnet50_fpn or another that dptrain info lists");
@@ -158,7 +158,7 @@ static err_t evaluate(task_run_t *run, evaluation_t *out)
     return evaluator_run(run->state, out);
 }
 
-const task_kind_t task_classifiers = {.name = "classifiers",
+const task_kind_t task_classifiers = {.name = "classifier",
                                       .is_default = true,
                                       .defaults = {.batch = 64},
                                       .sources = "",

@@ -75,7 +75,8 @@ enum { TASK_WHERE_MAX = EXEC_WHERE_MAX + 256 };
 
 /* A kind of task. Operations are not collective unless stated; NULL where `or NULL` is stated: there is nothing to do. */
 typedef struct task_kind {
-    const char *name; /* "detectors" */
+    const char *name; /* "detector" */
+    const char *task; /* the only one that it has; or NULL */
     bool detects;     /* model_t's */
     bool is_default;  /* that of a model which is not named */
     task_defaults_t defaults;
@@ -89,8 +90,8 @@ typedef struct task_kind {
     /* algorithm_request_t.rule; or NULL. */
     err_t (*rule)(const graph_t *graph, const backend_t *backend, const batch_size_t *sizes, int n_sizes,
                   algorithms_t *out);
-    /* Checks the kind's options and --task, which it may set; and applies them to how images are transformed. */
-    err_t (*check_options)(const void *options, const char *model, const char **task);
+    /* Checks the kind's options, and --task; applies the options to how images are transformed. */
+    err_t (*check_options)(const void *options, const char *task);
     err_t (*transform)(const void *options, transform_settings_t *settings); /* or NULL */
 
     /* Set-up, in this order: completes what the model is built with (or NULL); refuses a model or data that do not fit
