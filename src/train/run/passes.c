@@ -126,7 +126,14 @@ static err_t find_nonfinite(const train_step_t *step, char where[TASK_WHERE_MAX]
 err_t step_report_nonfinite(const train_step_t *step)
 {
     trainer_t *t = step->t;
+    prefetcher_batch_t data;
     char where[TASK_WHERE_MAX];
+    /* The step after it, if it is in flight, has changed no weights (optim_args_t.halted), but has its own batch in the
+     * buffers. */
+    if (t->steps.ahead) {
+        TRY(backend_sync(t->runtime.backend));
+        TRY(prefetcher_restore(&t->input.prefetcher, &data));
+    }
     /* A rank whose weights are wrong is the cause, and no learning rate helps. */
     TRY(guests_verify(&t->guests, false));
     err_t err = find_nonfinite(step, where);
@@ -162,8 +169,9 @@ static err_t compute_shard(train_step_t *step, const exec_batch_t *shard, task_c
                : ERR_OK;
 }
 
-err_t step_compute(train_step_t *step)
+err_t step_compute(void *context)
 {
+    train_step_t *step = context;
     trainer_t *t = step->t;
     const hd_buffer_t *tail = &t->learning.tails[step_slot(step->number)];
     task_cost_t cost = {0};

@@ -203,6 +203,35 @@ static err_t wrap_tails(const backend_t *backend, train_learning_t *learning)
     return ERR_OK;
 }
 
+/* Why the host must act within a step, which then can neither be recorded nor run ahead of the host; NULL: it need not. */
+static const char *why_host(const train_options_t *o)
+{
+    if (o->kind->why_host) return o->kind->why_host;
+    if (o->accumulate > 1) return "with --accumulate a step has several parts";
+    if (o->reproducible) return "--reproducible sums gradients on the host";
+    if (o->sync_bn) return "--sync-bn sums statistics on the host";
+    if (o->trace) return "--trace times every layer";
+    return NULL;
+}
+
+static step_plan_t plan_steps(const trainer_t *t)
+{
+    const train_options_t *o = t->options;
+    const bool device = t->runtime.backend->memory != NULL, sums_there = t->learning.buffer.device != NULL;
+    step_plan_t plan = {.why_host = why_host(o)};
+    plan.sum = o->reproducible      ? SUM_SHARDS
+               : sums_there         ? SUM_ON_DEVICE
+               : t->comm->size == 1 ? SUM_NOTHING
+                                    : SUM_IN_HOST_MEMORY;
+    plan.way = !device                                                    ? STEP_ON_HOST
+               : plan.sum == SUM_SHARDS || plan.sum == SUM_IN_HOST_MEMORY ? STEP_BY_PHASES
+                                                                          : STEP_THROUGH;
+    plan.in_parts = t->input.n_parts > 1 || plan.sum == SUM_SHARDS;
+    plan.overlaps = sums_there && !plan.in_parts;
+    plan.ahead = plan.way == STEP_THROUGH && !plan.why_host && !t->runtime.slowdown.phase;
+    return plan;
+}
+
 /* Gradients live in the communicator's memory. The backend writes there directly or through its own copy. */
 err_t trainer_prepare(trainer_t *t)
 {
@@ -219,7 +248,7 @@ err_t trainer_prepare(trainer_t *t)
     err_t err = hd_buffer_wrap(t->runtime.backend, n_bytes, "gradients", t->learning.buffer.data,
                                t->learning.buffer.device, &t->learning.grads);
     if (err == ERR_OK) err = wrap_tails(t->runtime.backend, &t->learning);
-    t->steps.plan = step_plan_make(t);
+    t->steps.plan = plan_steps(t);
     if (err == ERR_OK)
         err = recorded_step_open(t->runtime.backend, t->options->runtime.cuda_graph, t->steps.plan.why_host,
                                  &t->model.recorded);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* One training step, in this order: the batch (begin_step), forward and backward passes (passes.c), the sum of the
- * gradients over the ranks, what was summed with them (read_result), the update, the times. A GPU that needs no host in
- * between runs all of it as one recording, and the step after it begins before its result is read. */
+/* One training step: the batch, what this rank adds to the sums, forward and backward passes (passes.c), the sum of the
+ * gradients over the ranks, what was summed with them, the update, the times. A GPU that needs no host in between runs
+ * all of it as one recording, and the step after it begins before its result is read. */
 #include "train/run/step.h"
 
 #include <math.h>
@@ -13,34 +13,6 @@
 #include "cluster/comm/watchdog.h"
 #include "cluster/session/signals.h"
 
-static const char *why_host(const train_options_t *o)
-{
-    if (o->kind->why_host) return o->kind->why_host;
-    if (o->accumulate > 1) return "with --accumulate a step has several parts";
-    if (o->reproducible) return "--reproducible sums gradients on the host";
-    if (o->sync_bn) return "--sync-bn sums statistics on the host";
-    if (o->trace) return "--trace times every layer";
-    return NULL;
-}
-
-step_plan_t step_plan_make(const trainer_t *t)
-{
-    const train_options_t *o = t->options;
-    const bool device = t->runtime.backend->memory != NULL, sums_there = t->learning.buffer.device != NULL;
-    step_plan_t plan = {.why_host = why_host(o)};
-    plan.sum = o->reproducible      ? SUM_SHARDS
-               : sums_there         ? SUM_ON_DEVICE
-               : t->comm->size == 1 ? SUM_NOTHING
-                                    : SUM_IN_HOST_MEMORY;
-    plan.way = !device                                                    ? STEP_ON_HOST
-               : plan.sum == SUM_SHARDS || plan.sum == SUM_IN_HOST_MEMORY ? STEP_BY_PHASES
-                                                                          : STEP_THROUGH;
-    plan.in_parts = t->input.n_parts > 1 || plan.sum == SUM_SHARDS;
-    plan.overlaps = sums_there && !plan.in_parts;
-    plan.ahead = plan.way == STEP_THROUGH && !plan.why_host && !t->runtime.slowdown.phase;
-    return plan;
-}
-
 static double rate_of(const trainer_t *t, int64_t number)
 {
     return schedule_rate(&t->learning.schedule, number) * t->learning.plateau.scale;
@@ -49,6 +21,75 @@ static double rate_of(const trainer_t *t, int64_t number)
 double trainer_rate(const trainer_t *t)
 {
     return rate_of(t, t->at.step);
+}
+
+static train_step_t *step_of(trainer_t *t, int64_t number)
+{
+    return &t->steps.slots[step_slot(number)];
+}
+
+/* The batch of step `number`: t->at.step, or the one after it while that one is in flight. */
+static err_t take_batch(trainer_t *t, int64_t number, train_step_t *step)
+{
+    const bool follows = number > t->at.step;
+    const double fed_sec = follows ? step_of(t, t->at.step)->feed_sec : 0;
+    exec_batch_t *batch = &step->batch;
+    *step = (train_step_t){
+        .t = t, .number = number, .follows = follows, .fed_sec = fed_sec, .start = clock_sec()};
+    watchdog_phase("reading the data of step %lld", (long long)number);
+    TRY(prefetcher_next(&t->input.prefetcher, &step->data));
+    t->steps.slowed_sec = t->steps.shared_sec = 0;
+    step_slowdown(t, "data", t->input.max_local);
+    step->have_data = clock_sec();
+    step->cost.data = step->have_data - step->start;
+    step_trace(number, "data wait", step->start, step->have_data, 0);
+    step->n_global = step->data.n_global;
+    *batch = prefetcher_exec_batch(&t->input.prefetcher, &step->data, t->model.graph);
+    batch->tally = step_device_tail(t) + TAIL_SUMS;
+    batch->step = (uint64_t)number;
+    batch->first_sample = (uint64_t)step->data.first;
+    batch->loss_scale = 1.0f / (float)step->n_global;
+    return ERR_OK;
+}
+
+/* What this rank adds to the sums beside gradients and losses: its wishes, and the floats of guests. A checkpoint that could not be written ends the run on all
+ * ranks: they agree on the error after the allreduce. */
+static void put_tail(train_step_t *step)
+{
+    trainer_t *t = step->t;
+    float *tail = step_tail(t, step->number);
+    step->failure = t->comm->rank == 0 ? trainer_poll_checkpoint(t) : ERR_OK;
+    const unsigned wishes = guests_wishes(&t->guests, true);
+    tail[TAIL_SAVE] = wishes & WISH_SAVE ? 1 : 0;
+    tail[TAIL_STOP] = wishes & WISH_STOP ? 1 : 0;
+    tail[TAIL_FAILED] = step->failure != ERR_OK ? 1 : 0;
+    guests_put(&t->guests, tail + TAIL_COUNT);
+}
+
+static err_t sum_gradients(train_step_t *step)
+{
+    trainer_t *t = step->t;
+    train_learning_t *learning = &t->learning;
+    const int64_t count = t->model.graph->n_flat_trained + learning->n_tail;
+    step->begun_comm = clock_sec();
+    switch (t->steps.plan.sum) {
+    case SUM_NOTHING:
+        break;
+    case SUM_ON_DEVICE:
+        TRY(bucket_finish(&learning->bucket, count));
+        break;
+    case SUM_IN_HOST_MEMORY:
+        TRY(hd_buffer_pull_all(&learning->grads));
+        TRY(comm_buffer_allreduce(t->comm, &learning->buffer, count, "gradient allreduce"));
+        TRY(hd_buffer_push_all(&learning->grads));
+        break;
+    case SUM_SHARDS:
+        TRY(shards_sum(learning->shards, learning->grads.host));
+        TRY(hd_buffer_push_all(&learning->grads));
+        break;
+    }
+    step_slowdown(t, "allreduce", t->input.max_local);
+    return step_note(t, step->number, MARK_COMM, &step->begun_update);
 }
 
 static optim_step_t update_of(const train_step_t *step)
@@ -62,53 +103,18 @@ static optim_step_t update_of(const train_step_t *step)
                               step_on_device(t) ? step_device_tail(t) + TAIL_SUMS + TASK_SUM_LOSS : NULL};
 }
 
-static err_t sum_gradients(trainer_t *t)
-{
-    train_learning_t *learning = &t->learning;
-    const int64_t count = t->model.graph->n_flat_trained + learning->n_tail;
-    switch (t->steps.plan.sum) {
-    case SUM_NOTHING:
-        return ERR_OK;
-    case SUM_ON_DEVICE:
-        return bucket_finish(&learning->bucket, count);
-    case SUM_SHARDS:
-        TRY(shards_sum(learning->shards, learning->grads.host));
-        break;
-    case SUM_IN_HOST_MEMORY:
-        TRY(hd_buffer_pull_all(&learning->grads));
-        TRY(comm_buffer_allreduce(t->comm, &learning->buffer, count, "gradient allreduce"));
-        break;
-    }
-    return hd_buffer_push_all(&learning->grads);
-}
-
-static err_t compute_and_sum(train_step_t *step)
-{
-    trainer_t *t = step->t;
-    TRY(step_compute(step));
-    step->begun_comm = clock_sec();
-    TRY(sum_gradients(t));
-    step_slowdown(t, "allreduce", t->input.max_local);
-    return step_note(t, step->number, MARK_COMM, &step->begun_update);
-}
-
-/* The work of a step on a GPU, as recorded_work_t has it: all of it, or its passes alone. */
+/* A whole step on a GPU, as recorded_work_t has it. */
 static err_t run_through(void *context)
 {
     train_step_t *step = context;
     const train_learning_t *learning = &step->t->learning;
-    TRY(compute_and_sum(step));
+    TRY(step_compute(step));
+    TRY(sum_gradients(step));
     optim_step_t update = update_of(step);
     TRY(optim_step(learning->optim, &update));
     TRY(step_note(step->t, step->number, MARK_UPDATE, &step->end));
     return hd_buffer_pull_begin(&learning->tails[step_slot(step->number)], 0,
                                 (size_t)learning->n_tail * sizeof(float));
-}
-
-static err_t run_passes(void *context)
-{
-    train_step_t *step = context;
-    return step_compute(step);
 }
 
 static err_t launch(void *context, void *recording)
@@ -142,75 +148,31 @@ static err_t run_or_launch(train_step_t *step, err_t (*run)(void *context))
     return recorded_step_run(&t->model.recorded, t->comm, batch, (recorded_work_t){run, step}, launch);
 }
 
-/* Up to the summed gradients; STEP_THROUGH up to the new weights. */
-static err_t begin_work(train_step_t *step)
+/* Up to the summed gradients; STEP_THROUGH up to the new weights. Then the loader fetches the next batch. */
+static err_t begin_step(trainer_t *t, int64_t number)
 {
-    trainer_t *t = step->t;
+    train_step_t *step = step_of(t, number);
+    TRY(take_batch(t, number, step));
+    watchdog_phase("computing step %lld", (long long)number);
+    put_tail(step);
     switch (t->steps.plan.way) {
     case STEP_ON_HOST:
-        TRY(compute_and_sum(step));
+        TRY(step_compute(step));
+        TRY(sum_gradients(step));
         break;
     case STEP_BY_PHASES:
-        TRY(run_or_launch(step, run_passes));
-        step->begun_comm = clock_sec();
-        TRY(sum_gradients(t));
-        TRY(step_note(t, step->number, MARK_COMM, &step->begun_update));
+        TRY(run_or_launch(step, step_compute));
+        TRY(sum_gradients(step));
         break;
     case STEP_THROUGH:
         TRY(run_or_launch(step, run_through));
         TRY(t->runtime.backend->mark(step_end_mark(step->number)));
         break;
     }
-    double start = clock_sec();
+    const double start = clock_sec();
     TRY(prefetcher_ahead(&t->input.prefetcher));
     step->feed_sec = clock_sec() - start;
     return ERR_OK;
-}
-
-static train_step_t *step_of(trainer_t *t, int64_t number)
-{
-    return &t->steps.slots[step_slot(number)];
-}
-
-/* What this rank adds to the sums beside gradients and losses. A checkpoint that could not be written ends the run on all
- * ranks: they agree on the error after the allreduce. */
-static void put_tail(train_step_t *step)
-{
-    trainer_t *t = step->t;
-    float *tail = step_tail(t, step->number);
-    step->failure = t->comm->rank == 0 ? trainer_poll_checkpoint(t) : ERR_OK;
-    const unsigned wishes = guests_wishes(&t->guests, true);
-    tail[TAIL_SAVE] = wishes & WISH_SAVE ? 1 : 0;
-    tail[TAIL_STOP] = wishes & WISH_STOP ? 1 : 0;
-    tail[TAIL_FAILED] = step->failure != ERR_OK ? 1 : 0;
-    guests_put(&t->guests, tail + TAIL_COUNT);
-}
-
-/* Step t->at.step, or the one after it while that one is in flight. */
-static err_t begin_step(trainer_t *t, int64_t number)
-{
-    train_step_t *step = step_of(t, number);
-    prefetcher_batch_t *data = &step->data;
-    bool follows = number > t->at.step;
-    *step = (train_step_t){.t = t, .number = number, .follows = follows, .start = clock_sec()};
-    if (follows) step->fed_sec = step_of(t, t->at.step)->feed_sec;
-    watchdog_phase("reading the data of step %lld", (long long)number);
-    TRY(prefetcher_next(&t->input.prefetcher, data));
-    t->steps.slowed_sec = t->steps.shared_sec = 0;
-    step_slowdown(t, "data", t->input.max_local);
-    step->have_data = clock_sec();
-    step->cost.data = step->have_data - step->start;
-    step_trace(number, "data wait", step->start, step->have_data, 0);
-
-    watchdog_phase("computing step %lld", (long long)number);
-    step->n_global = data->n_global;
-    step->batch = prefetcher_exec_batch(&t->input.prefetcher, data, t->model.graph);
-    step->batch.tally = step_device_tail(t) + TAIL_SUMS;
-    step->batch.step = (uint64_t)number;
-    step->batch.first_sample = (uint64_t)data->first;
-    step->batch.loss_scale = 1.0f / (float)data->n_global;
-    put_tail(step);
-    return begin_work(step);
 }
 
 /* Waits for the summed tail on the host, which STEP_THROUGH has copied. With a device allreduce this waits for other
@@ -227,19 +189,6 @@ static err_t read_tail(const train_step_t *step)
     return err;
 }
 
-/* The step's successor, if it is in flight, has changed no weights (optim_args_t.halted), but has its own batch
- * in the buffers. */
-static err_t report_nonfinite(train_step_t *step)
-{
-    trainer_t *t = step->t;
-    prefetcher_batch_t data;
-    if (t->steps.ahead) {
-        TRY(backend_sync(t->runtime.backend));
-        TRY(prefetcher_restore(&t->input.prefetcher, &data));
-    }
-    return step_report_nonfinite(step);
-}
-
 static err_t read_result(train_step_t *step, step_result_t *out)
 {
     trainer_t *t = step->t;
@@ -253,7 +202,7 @@ static err_t read_result(train_step_t *step, step_result_t *out)
                            .save = tail[TAIL_SAVE] > 0,
                            .stop = tail[TAIL_STOP] > 0};
     for (int i = 0; i < TASK_N_SUMS; i++) out->sums[i] = tail[TAIL_SUMS + i];
-    if (!isfinite(out->sums[TASK_SUM_LOSS])) return report_nonfinite(step);
+    if (!isfinite(out->sums[TASK_SUM_LOSS])) return step_report_nonfinite(step);
     if (tail[TAIL_FAILED] > 0) return comm_agree(t->comm, step->failure, "writing a checkpoint");
     return guests_take(&t->guests, tail + TAIL_COUNT);
 }
@@ -278,18 +227,6 @@ static err_t update_weights(train_step_t *step)
         TRY(backend_sync(t->runtime.backend));
     }
     return agree_on_update(step, optim_finish(t->learning.optim, step->number));
-}
-
-static void read_host_costs(train_step_t *step)
-{
-    const trainer_t *t = step->t;
-    step_cost_t *cost = &step->cost;
-    int64_t n_bytes = (t->model.graph->n_flat_trained + t->learning.n_tail) * (int64_t)sizeof(float);
-    cost->comm = step->begun_update - step->begun_comm;
-    cost->optimizer = step->end - step->begun_update;
-    cost->total = step->end - step->start;
-    step_trace(step->number, "allreduce", step->begun_comm, step->begun_update, n_bytes);
-    step_trace(step->number, "optimizer", step->begun_update, step->end, 0);
 }
 
 /* A step that follows another in flight takes from the end of that one to its own. */
@@ -321,10 +258,16 @@ static err_t read_costs(train_step_t *step)
 {
     trainer_t *t = step->t;
     step_cost_t *cost = &step->cost;
-    if (step_on_device(t))
+    if (step_on_device(t)) {
         TRY(read_device_costs(step));
-    else
-        read_host_costs(step);
+    } else {
+        int64_t n_bytes = (t->model.graph->n_flat_trained + t->learning.n_tail) * (int64_t)sizeof(float);
+        cost->comm = step->begun_update - step->begun_comm;
+        cost->optimizer = step->end - step->begun_update;
+        cost->total = step->end - step->start;
+        step_trace(step->number, "allreduce", step->begun_comm, step->begun_update, n_bytes);
+        step_trace(step->number, "optimizer", step->begun_update, step->end, 0);
+    }
     cost->shared = t->steps.shared_sec;
     cost->end = step->end;
     t->steps.unslowed_sec = cost->total - t->steps.slowed_sec;

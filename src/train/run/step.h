@@ -55,9 +55,9 @@ err_t step_read_marks(const trainer_t *t, int from, int to, int last, double end
 /* Injected slowdown of a phase that processed n of this rank's samples. */
 void step_slowdown(trainer_t *t, const char *phase, int64_t n);
 
-/* Computes the gradients of this rank's part of the step's global batch: into the gradient buffer and its tail, or
+/* Computes the gradients of this rank's part of a step's batch (train_step_t): into the gradient buffer and its tail, or
  * with --reproducible per shard into t->learning.shards. */
-err_t step_compute(train_step_t *step);
+err_t step_compute(void *step);
 
 /* Collective. Every rank searches for the first non-finite layer; the lowest rank that finds one reports it
  * as ERR_GATE, and is named unless all find the same. ERR_PEER: the ranks' weights differ. */

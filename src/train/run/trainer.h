@@ -20,7 +20,7 @@ enum {
 /* The first steps of a process, which are not measured. */
 enum { RATE_WARMUP_STEPS = 10 };
 
-/* How steps go. */
+/* How steps go: decided once, by trainer_prepare. */
 typedef enum step_way {
     STEP_ON_HOST,   /* the host computes, sums and updates */
     STEP_BY_PHASES, /* a device computes, and the host takes part in the sum */
@@ -83,9 +83,6 @@ typedef struct trainer {
 err_t trainer_setup(trainer_t *t);
 err_t trainer_loop(trainer_t *t);
 void trainer_teardown(trainer_t *t);
-
-/* How steps go, with the options and buffers of a run that is prepared. Not collective. */
-step_plan_t step_plan_make(const trainer_t *t);
 
 /* Learning rate of the next step. */
 double trainer_rate(const trainer_t *t);
