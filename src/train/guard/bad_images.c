@@ -53,15 +53,10 @@ static err_t bad_images_open(trainer_t *t, void **state)
     return ERR_OK;
 }
 
-static void bad_images_close(void **state)
-{
-    mem_free(state);
-}
-
 const guest_t bad_images_guest = {.name = "bad images",
                                   .floats = bad_images_floats,
                                   .open = bad_images_open,
-                                  .close = bad_images_close,
+                                  .close = guest_free_state,
                                   .put = bad_images_put,
                                   .take = bad_images_take,
                                   .after_step = bad_images_after_step,

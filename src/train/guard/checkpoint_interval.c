@@ -72,11 +72,6 @@ static err_t interval_open(trainer_t *t, void **state)
     return ERR_OK;
 }
 
-static void interval_close(void **state)
-{
-    mem_free(state);
-}
-
 /* With auto the first checkpoint of a run is due after the warm-up: it measures the cost. */
 static unsigned interval_wishes(void *state, bool begins)
 {
@@ -129,7 +124,7 @@ static void interval_saved(void *state, double cost_sec, json_t *j)
 
 const guest_t checkpoint_interval_guest = {.name = "checkpoint interval",
                                            .open = interval_open,
-                                           .close = interval_close,
+                                           .close = guest_free_state,
                                            .wishes = interval_wishes,
                                            .pauses = interval_pauses,
                                            .saves = interval_saves,

@@ -54,13 +54,8 @@ static err_t compare_files_open(trainer_t *t, void **state)
     return ERR_OK;
 }
 
-static void compare_files_close(void **state)
-{
-    mem_free(state);
-}
-
 const guest_t compare_files_guest = {.name = "compare files",
                                      .wanted = compare_files_wanted,
                                      .open = compare_files_open,
-                                     .close = compare_files_close,
+                                     .close = guest_free_state,
                                      .before_save = compare_before_save};

@@ -28,11 +28,6 @@ static err_t keep_best_open(trainer_t *t, void **state)
     return ERR_OK;
 }
 
-static void keep_best_close(void **state)
-{
-    mem_free(state);
-}
-
 static bool keep_best_saves(const void *state, bool epoch_end)
 {
     const keep_best_t *keep = state;
@@ -64,6 +59,6 @@ static err_t keep_best_at_end(void *state, const run_end_t *end)
 
 const guest_t keep_best_guest = {.name = "keep best",
                                  .open = keep_best_open,
-                                 .close = keep_best_close,
+                                 .close = guest_free_state,
                                  .saves = keep_best_saves,
                                  .at_end = keep_best_at_end};

@@ -139,13 +139,8 @@ static err_t resume_check_open(trainer_t *t, void **state)
     return ERR_OK;
 }
 
-static void resume_check_close(void **state)
-{
-    mem_free(state);
-}
-
 const guest_t resume_check_guest = {.name = "resume check",
                                     .wanted = resume_check_wanted,
                                     .open = resume_check_open,
-                                    .close = resume_check_close,
+                                    .close = guest_free_state,
                                     .after_step = compare_first};

@@ -25,11 +25,6 @@ static err_t status_open(trainer_t *t, void **state)
     return ERR_OK;
 }
 
-static void status_close(void **state)
-{
-    mem_free(state);
-}
-
 static err_t status_begin(void *state)
 {
     ((progress_t *)state)->last_line_sec = clock_sec();
@@ -76,5 +71,5 @@ static err_t after_step(void *state, const step_result_t *r)
 const guest_t status_guest = {.name = "status",
                               .open = status_open,
                               .begin = status_begin,
-                              .close = status_close,
+                              .close = guest_free_state,
                               .after_step = after_step};

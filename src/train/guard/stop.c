@@ -20,11 +20,6 @@ static err_t stop_open(trainer_t *t, void **state)
     return ERR_OK;
 }
 
-static void stop_close(void **state)
-{
-    mem_free(state);
-}
-
 static unsigned stop_wishes(void *state, bool begins)
 {
     (void)state;
@@ -50,7 +45,7 @@ static err_t stop_at_end(void *state, const run_end_t *end)
 
 const guest_t stop_guest = {.name = "stop",
                             .open = stop_open,
-                            .close = stop_close,
+                            .close = guest_free_state,
                             .wishes = stop_wishes,
                             .why = stop_why,
                             .at_end = stop_at_end};

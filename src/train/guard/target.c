@@ -95,11 +95,6 @@ static err_t target_open(trainer_t *t, void **state)
     return train_target_make(t->options->target, t->options->target_accuracy, goal->metrics, &goal->target);
 }
 
-static void target_close(void **state)
-{
-    mem_free(state);
-}
-
 static const char *target_over(const void *state)
 {
     const goal_t *goal = state;
@@ -117,6 +112,6 @@ static err_t target_at_end(void *state, const run_end_t *end)
 const guest_t target_guest = {.name = "target",
                               .wanted = target_wanted,
                               .open = target_open,
-                              .close = target_close,
+                              .close = guest_free_state,
                               .over = target_over,
                               .at_end = target_at_end};

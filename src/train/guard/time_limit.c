@@ -39,11 +39,6 @@ static err_t time_limit_open(trainer_t *t, void **state)
     return ERR_OK;
 }
 
-static void time_limit_close(void **state)
-{
-    mem_free(state);
-}
-
 static err_t note_step(void *state, const step_result_t *r)
 {
     time_limit_t *limit = state;
@@ -67,7 +62,7 @@ static const char *why(const void *state)
 const guest_t time_limit_guest = {.name = "time limit",
                                   .wanted = wanted,
                                   .open = time_limit_open,
-                                  .close = time_limit_close,
+                                  .close = guest_free_state,
                                   .wishes = wishes,
                                   .after_step = note_step,
                                   .why = why};

@@ -115,6 +115,9 @@ typedef struct guest {
     double (*spent_sec)(const void *state);
 } guest_t;
 
+/* A close for states that own nothing else. */
+void guest_free_state(void **state);
+
 /* The guests that take part. */
 enum { GUESTS_MAX = 24 };
 typedef struct guests {

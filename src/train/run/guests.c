@@ -4,6 +4,13 @@
 
 #include <string.h>
 
+#include "base/mem.h"
+
+void guest_free_state(void **state)
+{
+    mem_free(state);
+}
+
 /* The guests that have a member. */
 #define EACH(i, guests, member)                                                                              \
     for (int i = 0; i < (guests)->n; i++)                                                                    \
