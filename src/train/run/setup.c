@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Sets up and tears down a run: model, executor, gradients, prefetcher. Rank 0 decides and broadcasts, every
- * rank builds, all agree. The data is left to open_data.c, the
- * steps to loop.c. */
+/* Builds a trainer and takes it down: steps and model, gradients, executor, loader. Rank 0 decides and broadcasts, every rank
+ * builds, all agree. Opening the data is left to open_data.c. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -11,11 +10,10 @@
 #include "base/mem.h"
 #include "cluster/comm/watchdog.h"
 #include "compute/models/rcnn.h"
-#include "train/guard/guard.h"
 #include "train/guard/target.h"
+#include "train/run/choose_algorithms.h"
 #include "train/run/options.h"
 #include "train/run/setup.h"
-#include "train/run/trainer.h"
 
 /* Images in memory cannot be corrupt. */
 static corrupt_samples_t *corrupt_samples_of(train_input_t *input)
@@ -129,18 +127,17 @@ err_t trainer_plan_steps(trainer_t *t)
 }
 
 /* Synchronized batch norm waits for every rank in every part of every batch, so none may be empty. */
-static err_t check_norms(const trainer_t *t)
+static err_t check_norms(const train_options_t *o, const train_input_t *input, const graph_t *graph,
+                         int n_ranks)
 {
-    const train_options_t *o = t->options;
     bool has_norm = false;
     if (!o->sync_bn && !o->bn_group) return ERR_OK;
-    for (int i = 0; i < t->model.graph->n_nodes; i++)
-        has_norm |= t->model.graph->nodes[i].desc.kind == OP_BATCH_NORM;
+    for (int i = 0; i < graph->n_nodes; i++) has_norm |= graph->nodes[i].desc.kind == OP_BATCH_NORM;
     if (!has_norm)
         RAISE(ERR_USAGE, "--%s: the model %s has no batch norm", o->sync_bn ? "sync-bn" : "bn-group",
               o->model);
-    int64_t n_train = t->input.dataset->info.n_samples[SPLIT_TRAIN], ragged = n_train % t->input.global_batch;
-    int64_t fewest = ragged ? ragged : t->input.global_batch, n_parts = t->comm->size * o->accumulate;
+    int64_t n_train = input->dataset->info.n_samples[SPLIT_TRAIN], ragged = n_train % input->global_batch;
+    int64_t fewest = ragged ? ragged : input->global_batch, n_parts = n_ranks * o->accumulate;
     if (o->sync_bn && fewest < n_parts)
         RAISE(ERR_USAGE,
               "--sync-bn needs a sample in each of the %lld parts of a batch (ranks times --accumulate), but "
@@ -175,32 +172,36 @@ err_t trainer_build_graph(trainer_t *t)
     return trainer_check_model(t);
 }
 
-static err_t build_model(trainer_t *t)
+static err_t build(trainer_t *t)
 {
-    TRY(trainer_build_graph(t));
-    TRY(check_norms(t));
+    const train_options_t *o = t->options;
     const backend_t *backend = t->runtime.backend;
-    size_t n_params = (size_t)t->model.graph->n_flat_params * sizeof(float);
-    size_t n_trained = (size_t)t->model.graph->n_flat_trained * sizeof(float);
-    size_t n_states = (size_t)t->model.graph->n_flat_states * sizeof(float);
+    TRY(trainer_plan_steps(t));
+    TRY(trainer_build_graph(t));
+    const graph_t *graph = t->model.graph;
+    TRY(check_norms(o, &t->input, graph, t->comm->size));
+    const size_t n_params = (size_t)graph->n_flat_params * sizeof(float);
+    const size_t n_trained = (size_t)graph->n_flat_trained * sizeof(float);
+    const size_t n_states = (size_t)graph->n_flat_states * sizeof(float);
     TRY(hd_buffer_new(backend, n_params, "weights", &t->model.params));
-    TRY(optim_new(&t->options->optim, t->model.graph, backend, &t->learning.optim));
-    if (t->options->accumulate > 1)
+    TRY(optim_new(&o->optim, graph, backend, &t->learning.optim));
+    if (o->accumulate > 1)
         TRY(backend_alloc(backend, n_trained, "accumulated gradients", &t->learning.accumulated));
     TRY(hd_buffer_new(backend, n_states, "running statistics", &t->model.states));
-    graph_init(t->model.graph, (uint64_t)t->options->seed, t->model.params.host, t->model.states.host);
-    return ERR_OK;
+    graph_init(graph, (uint64_t)o->seed, t->model.params.host, t->model.states.host);
+    train_options_warn_idle(o, &t->runtime, t->input.dataset, t->saving.resumed_from[0]);
+    t->task.metrics = task_metrics(&t->input.dataset->info, rcnn_has_masks(graph));
+    train_target_t target; /* a wrong one fails here */
+    return train_target_make(o->target, o->target_accuracy, &t->task.metrics, &target);
 }
 
-static err_t wrap_tails(const backend_t *backend, train_learning_t *learning)
+err_t trainer_build(trainer_t *t)
 {
-    const size_t n_bytes = (size_t)learning->n_tail * sizeof(float),
-                 offset = learning->grads.n_bytes - n_bytes;
-    void *host = backend->memory ? NULL : (char *)learning->grads.host + offset;
-    void *device = backend->memory ? (char *)learning->grads.device + offset : NULL;
-    for (int i = 0; i < BACKEND_SLOTS; i++)
-        TRY(hd_buffer_wrap(backend, n_bytes, "a step's totals", host, device, &learning->tails[i]));
-    return ERR_OK;
+    TRY(train_open_input(t->comm, t->options, &t->input));
+    watchdog_phase("building the model");
+    t->at.best_step = -1;
+    for (int i = 0; i < TASK_MAX_METRICS; i++) t->at.best[i] = NAN;
+    return comm_agree(t->comm, build(t), "building the model");
 }
 
 /* Why the host must act within a step, which then can neither be recorded nor run ahead of the host; NULL: it need not. */
@@ -214,7 +215,7 @@ static const char *why_host(const train_options_t *o)
     return NULL;
 }
 
-static step_plan_t plan_steps(const trainer_t *t)
+static step_plan_t plan_step(const trainer_t *t)
 {
     const train_options_t *o = t->options;
     const bool device = t->runtime.backend->memory != NULL, sums_there = t->learning.buffer.device != NULL;
@@ -235,42 +236,29 @@ static step_plan_t plan_steps(const trainer_t *t)
 /* Gradients live in the communicator's memory. The backend writes there directly or through its own copy. */
 err_t trainer_prepare(trainer_t *t)
 {
-    t->learning.n_tail = TAIL_COUNT + t->guests.n_floats;
-    int64_t n = t->model.graph->n_flat_trained + t->learning.n_tail;
-    size_t n_bytes = (size_t)n * sizeof(float);
-    TRY(comm_buffer_new(t->comm, n_bytes, &t->learning.buffer));
-    TRY(comm_buffer_choose(t->comm, &t->learning.buffer, n));
-    comm_buffer_set_exact(&t->learning.buffer, t->learning.n_tail);
-    t->learning.bucket =
+    train_learning_t *l = &t->learning;
+    const backend_t *backend = t->runtime.backend;
+    l->n_tail = TAIL_COUNT + t->guests.n_floats;
+    const int64_t n = t->model.graph->n_flat_trained + l->n_tail;
+    const size_t n_bytes = (size_t)n * sizeof(float), n_tail = (size_t)l->n_tail * sizeof(float),
+                 offset = n_bytes - n_tail;
+    TRY(comm_buffer_new(t->comm, n_bytes, &l->buffer));
+    TRY(comm_buffer_choose(t->comm, &l->buffer, n));
+    comm_buffer_set_exact(&l->buffer, l->n_tail);
+    l->bucket =
         (bucket_t){.comm = t->comm,
-                   .buffer = &t->learning.buffer,
+                   .buffer = &l->buffer,
                    .n_min = bucket_floats(t->options->runtime.bucket, t->model.graph->n_flat_trained)};
-    err_t err = hd_buffer_wrap(t->runtime.backend, n_bytes, "gradients", t->learning.buffer.data,
-                               t->learning.buffer.device, &t->learning.grads);
-    if (err == ERR_OK) err = wrap_tails(t->runtime.backend, &t->learning);
-    t->steps.plan = plan_steps(t);
+    err_t err = hd_buffer_wrap(backend, n_bytes, "gradients", l->buffer.data, l->buffer.device, &l->grads);
+    for (int i = 0; err == ERR_OK && i < BACKEND_SLOTS; i++)
+        err = hd_buffer_wrap(backend, n_tail, "a step's totals",
+                             backend->memory ? NULL : (char *)l->grads.host + offset,
+                             backend->memory ? (char *)l->grads.device + offset : NULL, &l->tails[i]);
+    t->steps.plan = plan_step(t);
     if (err == ERR_OK)
-        err = recorded_step_open(t->runtime.backend, t->options->runtime.cuda_graph, t->steps.plan.why_host,
+        err = recorded_step_open(backend, t->options->runtime.cuda_graph, t->steps.plan.why_host,
                                  &t->model.recorded);
     return comm_agree(t->comm, err, "allocating gradient buffers");
-}
-
-static err_t choose_algorithms(trainer_t *t, const double *measure_sec)
-{
-    algorithm_request_t request = {.option = t->options->algorithms,
-                                   .option_given = train_options_given(t->options, "algorithms"),
-                                   .saved = t->model.saved_algorithms,
-                                   .runtime = &t->runtime,
-                                   .graph = t->model.graph,
-                                   .rule = t->options->kind->rule,
-                                   .timeout_sec = t->options->runtime.timeout_sec,
-                                   .measure_sec = measure_sec,
-                                   .tells = true};
-    shape_t *shapes = NULL;
-    err_t err = t->options->kind->list_sizes(&t->task.run, request.sizes, &request.n_sizes, &shapes);
-    if (err == ERR_OK) err = algorithm_choice_make(&request, &t->model.algorithms);
-    mem_free(&shapes);
-    return err;
 }
 
 /* exec_options_t.sum_shared, for --sync-bn. */
@@ -283,27 +271,37 @@ static err_t sum_over_ranks(void *trainer, double *values, int64_t n)
     return err;
 }
 
-/* Plans every batch size that can occur: whole and ragged, training and evaluation. */
-static err_t build_executor(trainer_t *t)
+err_t trainer_plan(trainer_t *t, const double *measure_sec)
 {
-    exec_options_t options = {.graph = t->model.graph,
-                              .backend = t->runtime.backend,
-                              .params = t->model.params.device,
-                              .grads = t->learning.grads.device,
-                              .states = t->model.states.device,
-                              .seed = (uint64_t)t->options->seed,
-                              .algorithms = &t->model.algorithms.table,
-                              .sum_shared = t->options->sync_bn ? sum_over_ranks : NULL,
-                              .share_context = t};
-    TRY(exec_new(&options, &t->model.exec));
+    const train_options_t *o = t->options;
+    algorithm_request_t request = {.option = o->algorithms,
+                                   .option_given = train_options_given(o, "algorithms"),
+                                   .saved = t->model.saved_algorithms,
+                                   .runtime = &t->runtime,
+                                   .graph = t->model.graph,
+                                   .rule = o->kind->rule,
+                                   .timeout_sec = o->runtime.timeout_sec,
+                                   .measure_sec = measure_sec,
+                                   .tells = true};
+    shape_t *shapes = NULL;
+    err_t err = o->kind->list_sizes(&t->task.run, request.sizes, &request.n_sizes, &shapes);
+    if (err == ERR_OK) err = algorithm_choice_make(&request, &t->model.algorithms);
+    mem_free(&shapes);
+    TRY(err);
+    watchdog_phase("planning the model");
+    const exec_options_t options = {.graph = t->model.graph,
+                                    .backend = t->runtime.backend,
+                                    .params = t->model.params.device,
+                                    .grads = t->learning.grads.device,
+                                    .states = t->model.states.device,
+                                    .seed = (uint64_t)o->seed,
+                                    .algorithms = &t->model.algorithms.table,
+                                    .sum_shared = o->sync_bn ? sum_over_ranks : NULL,
+                                    .share_context = t};
+    err = exec_new(&options, &t->model.exec);
     tell_task(t);
-    return t->options->kind->plan(&t->task.run);
-}
-
-/* A resumed run may be shorter than what is done. */
-static int64_t steps_left(const trainer_t *t)
-{
-    return t->steps.n > t->at.step ? t->steps.n - t->at.step : 0;
+    if (err == ERR_OK) err = o->kind->plan(&t->task.run);
+    return comm_agree(t->comm, err, "planning the model");
 }
 
 loader_options_t trainer_loader_options(trainer_t *t)
@@ -317,7 +315,7 @@ loader_options_t trainer_loader_options(trainer_t *t)
         .size = t->comm->size,
         .epoch = t->at.epoch + epoch_ended,
         .batch = epoch_ended ? 0 : t->at.batch,
-        .n_batches = steps_left(t),
+        .n_batches = train_steps_left(&t->steps, &t->at),
         .max_local = t->input.max_local,
         .n_threads = t->input.n_threads,
         .timeout_sec = t->options->runtime.timeout_sec,
@@ -327,53 +325,6 @@ loader_options_t trainer_loader_options(trainer_t *t)
         .transform = t->input.dataset->ops->read ? NULL : &t->input.transform,
         .bad = corrupt_samples_of(&t->input),
     };
-}
-
-static err_t open_prefetcher(trainer_t *t)
-{
-    const loader_options_t options = trainer_loader_options(t);
-    return prefetcher_open(&options, t->runtime.backend, &t->input.prefetcher);
-}
-
-static err_t begin_trace(trainer_t *t)
-{
-    const int passes = t->options->kind->passes_per_sample;
-    trace_file_options_t options = {
-        .path = t->options->trace,
-        .model = t->options->model,
-        .first_step = t->at.step,
-        .n_steps = steps_left(t),
-        .n_traced = t->options->trace_steps,
-        .n_layers = t->model.graph->n_nodes,
-        .n_parts =
-            passes > 0 ? passes * narrow_int(t->input.max_local) : t->input.n_parts * t->input.n_shards,
-    };
-    return trace_file_begin(t->comm, &options, &t->output.trace);
-}
-
-err_t trainer_build(trainer_t *t)
-{
-    TRY(train_open_input(t->comm, t->options, &t->input));
-    watchdog_phase("building the model");
-    t->at.best_step = -1;
-    for (int i = 0; i < TASK_MAX_METRICS; i++) t->at.best[i] = NAN;
-    const train_options_t *o = t->options;
-    err_t err = trainer_plan_steps(t);
-    if (err == ERR_OK) err = build_model(t);
-    if (err == ERR_OK) {
-        train_options_warn_idle(o, &t->runtime, t->input.dataset, t->saving.resumed_from[0]);
-        t->task.metrics = task_metrics(&t->input.dataset->info, rcnn_has_masks(t->model.graph));
-        train_target_t target; /* a wrong one fails here */
-        err = train_target_make(o->target, o->target_accuracy, &t->task.metrics, &target);
-    }
-    return comm_agree(t->comm, err, "building the model");
-}
-
-err_t trainer_plan(trainer_t *t, const double *measure_sec)
-{
-    TRY(choose_algorithms(t, measure_sec));
-    watchdog_phase("planning the model");
-    return comm_agree(t->comm, build_executor(t), "planning the model");
 }
 
 static err_t open_shards(trainer_t *t)
@@ -397,32 +348,9 @@ err_t trainer_begin(trainer_t *t)
     if (err == ERR_OK) err = hd_buffer_push_all(&t->model.states);
     if (err == ERR_OK) err = optim_push(t->learning.optim);
     if (err == ERR_OK) err = backend_sync(t->runtime.backend);
-    if (err == ERR_OK) err = open_prefetcher(t);
+    const loader_options_t loader = trainer_loader_options(t);
+    if (err == ERR_OK) err = prefetcher_open(&loader, t->runtime.backend, &t->input.prefetcher);
     return comm_agree(t->comm, err, "starting the loader");
-}
-
-err_t trainer_setup(trainer_t *t)
-{
-    comm_t *comm = t->comm;
-    err_t err = comm->rank == 0 ? train_choose_folder(t->options, &t->output) : ERR_OK;
-    TRY(comm_decide(comm, err, t->output.folder, sizeof t->output.folder, "choosing the output folder"));
-    TRY(train_own_folder(t->comm, &t->output));
-    TRY(trainer_find_checkpoint(t));
-    TRY(trainer_build(t));
-    TRY(trainer_restore(t));
-    TRY(trainer_check_out(t));
-    TRY(trainer_set_threads(t));
-    guests_choose(guest_registry, t, &t->guests);
-    TRY(trainer_prepare(t));
-    TRY(trainer_print_header(t));
-    const double measure_sec = fmax(t->options->measure_sec - t->model.threads.measure_sec, 0);
-    TRY(trainer_plan(t, &measure_sec));
-    TRY(trainer_open_out(t));
-    TRY(begin_trace(t));
-    TRY(trainer_begin(t));
-    TRY(comm_agree(comm, guests_open(&t->guests, t), "preparing to compare ranks"));
-    trainer_print_plan(t);
-    return ERR_OK;
 }
 
 void trainer_teardown(trainer_t *t)

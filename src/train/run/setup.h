@@ -1,59 +1,80 @@
 /* SPDX-License-Identifier: MIT */
-/* The parts of trainer_setup. What can be refused cheaply comes first, then the header, then what takes
- * time. Internal to train/run. Collective, in this order, unless stated otherwise. */
+/* Sets up a trainer, in this order. A run (train.c) calls all, a trial, a replay and --preview what they need. Collective,
+ * unless stated otherwise. */
 #ifndef TRAIN_RUN_SETUP_H
 #define TRAIN_RUN_SETUP_H
 
-#include "train/run/choose_algorithms.h"
 #include "train/run/trainer.h"
+
+/* Rank 0 only, not collective. Sets output->folder. */
+err_t train_choose_folder(const train_options_t *options, train_output_t *output);
+/* Creates the output folder; waits for a job that may be dead, refuses a living one. */
+err_t train_own_folder(comm_t *comm, train_output_t *output);
+/* Not collective. Gives the folder up; after a failed set-up also removes it if train_own_folder created it and it is
+ * empty. */
+void train_leave_folder(const train_output_t *output, bool failed);
+
+/* --resume: finds the checkpoint and inherits its options. */
+err_t trainer_find_checkpoint(trainer_t *t);
 
 /* Opens the data on all ranks, compares it, and decodes images of each kind on rank 0. */
 err_t train_open_input(comm_t *comm, const train_options_t *options, train_input_t *input);
 
-/* A run calls these in this order. A trial (train/run/trial.h) calls only those marked with *.
- *
- *   train_own_folder       creates the output folder; waits for a job that may be dead, refuses a living one
- *   trainer_build *        data, steps, model
- *   trainer_restore        see trainer.h
- *   trainer_check_out      refuses an earlier run and what cannot be written; deletes nothing
- *   trainer_set_threads    the number of threads, possibly measured
- *   trainer_prepare *      gradient buffers, recorded steps
- *   trainer_print_header   everything that is known before algorithms are measured
- *   trainer_plan *         algorithms; the executor. measure_sec: algorithm_request_t's
- *   trainer_open_out       clears an earlier run (--overwrite); opens metrics, events, checkpoint writer
- *   trainer_begin *        with the final weights, the rest of what a step needs
- *   trainer_print_plan     the rest of the header; not collective */
-err_t train_own_folder(comm_t *comm, train_output_t *output);
-/* Parts of trainer_build; not collective. */
+/* Opens the input; steps, model, initial weights. */
+err_t trainer_build(trainer_t *t);
+/* Parts of it; not collective. check_model refuses a model or data that do not fit this run; the rest of what the task
+ * chooses. */
 err_t trainer_plan_steps(trainer_t *t);
 err_t trainer_build_graph(trainer_t *t);
-/* Refuses a model or data that do not fit this run; the rest of what the task chooses. */
 err_t trainer_check_model(trainer_t *t);
-err_t trainer_build(trainer_t *t);
-err_t trainer_check_out(trainer_t *t);
-err_t trainer_set_threads(trainer_t *t);
-err_t trainer_prepare(trainer_t *t);
-err_t trainer_print_header(trainer_t *t);
-/* Its lines about the data; not collective. */
-void trainer_print_data(const trainer_t *t);
-err_t trainer_plan(trainer_t *t, const double *measure_sec);
-err_t trainer_open_out(trainer_t *t);
-err_t trainer_begin(trainer_t *t);
-void trainer_print_plan(const trainer_t *t);
 
-/* What opens the run's loader at its position. */
+/* Loads the checkpoint after checking its data and model; a new run imports --weights. */
+err_t trainer_restore(trainer_t *t);
+
+/* Refuses an earlier run in the output folder and what cannot be written; deletes nothing. */
+err_t trainer_check_out(trainer_t *t);
+
+/* The number of threads, possibly measured. */
+err_t trainer_set_threads(trainer_t *t);
+
+/* Gradient buffers, the plan of a step, recorded steps; the guests are chosen. */
+err_t trainer_prepare(trainer_t *t);
+
+/* Prints what is known before algorithms are measured. print_data: its lines about the data; not collective. */
+err_t trainer_print_header(trainer_t *t);
+void trainer_print_data(const trainer_t *t);
+
+/* Algorithms, which may take long to measure, and the executor.
+ *
+ *   measure_sec  algorithm_request_t's */
+err_t trainer_plan(trainer_t *t, const double *measure_sec);
+
+/* Clears an earlier run (--overwrite); opens metrics, events, checkpoint writer. */
+err_t trainer_open_out(trainer_t *t);
+
+/* With the final weights, the rest of what a step needs. loader_options: of its loader, at the run's position; not
+ * collective. */
+err_t trainer_begin(trainer_t *t);
 loader_options_t trainer_loader_options(trainer_t *t);
 
-/* --preview, in place of trainer_setup and trainer_loop: draws the first training samples. preview.c.
+/* Not collective. Prints the rest of the header. */
+void trainer_print_plan(const trainer_t *t);
+
+/* Not collective. Writes the run record. */
+err_t trainer_record_run(trainer_t *t);
+
+/* Collective if `t` has a communicator; after any of the above failed, too. */
+void trainer_teardown(trainer_t *t);
+
+/* --preview, in place of a run: draws the first training samples. preview.c.
  *
  * ERR_SYSTEM, before data is opened: the file cannot be written. */
 err_t trainer_preview(trainer_t *t);
 
-/* Sets output->folder. Rank 0 only, not collective. */
-err_t train_choose_folder(const train_options_t *options, train_output_t *output);
-
-/* Gives the folder up; after a failed set-up also removes it if train_own_folder created it and it is empty.
- * Not collective. */
-void train_leave_folder(const train_output_t *output, bool failed);
+/* A resumed run may be shorter than what is done. */
+static inline int64_t train_steps_left(const train_steps_t *steps, const train_position_t *at)
+{
+    return steps->n > at->step ? steps->n - at->step : 0;
+}
 
 #endif

@@ -79,10 +79,8 @@ typedef struct trainer {
     guests_t guests;
 } trainer_t;
 
-/* Collective, in this order. */
-err_t trainer_setup(trainer_t *t);
+/* Collective. From the position to the end, once set up (train/run/setup.h). */
 err_t trainer_loop(trainer_t *t);
-void trainer_teardown(trainer_t *t);
 
 /* Learning rate of the next step. */
 double trainer_rate(const trainer_t *t);
@@ -100,9 +98,6 @@ bool trainer_epoch_follows(const trainer_t *t, int64_t done);
 
 /* Collective. What trainer_epoch_follows says: evaluates, reports, and moves t->at to the next epoch. */
 err_t trainer_end_epoch(trainer_t *t);
-
-/* Collective. Writes the run record. */
-err_t trainer_record_run(trainer_t *t);
 
 /* Collective. Averages running statistics, copies the state on rank 0 and writes it in the background.
  *
@@ -125,11 +120,5 @@ err_t trainer_begin_change(trainer_t *t, change_t change);
 
 /* Collective. Waits for the write in flight; fails if the last write failed. */
 err_t trainer_finish_checkpoints(trainer_t *t);
-
-/* Collective. --resume: finds the checkpoint and inherits its options, before anything is built. */
-err_t trainer_find_checkpoint(trainer_t *t);
-
-/* Collective. Loads that checkpoint after checking its data and model; a new run imports --weights. */
-err_t trainer_restore(trainer_t *t);
 
 #endif
