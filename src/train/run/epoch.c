@@ -2,6 +2,7 @@
 /* Evaluation during training: when it is due (--eval-every, --no-eval), what surrounds it, and the end of an epoch.
  * Computing it is left to the task, records and lines of the console to guests. */
 #include <math.h>
+#include <string.h>
 
 #include "base/clock.h"
 #include "base/log.h"
@@ -78,7 +79,7 @@ static err_t follow_evaluation(trainer_t *t, evaluation_due_t due, const evaluat
     bool follows = t->learning.schedule.kind == SCHEDULE_PLATEAU && due == EVALUATION_SCHEDULED;
     if (follows && schedule_plateau_update(&t->learning.plateau, watched->higher_is_better ? -value : value))
         log_info("validation %s has not improved: the learning rate is now %g", watched->label,
-                 trainer_rate(t));
+                 train_rate(&t->learning, t->at.step));
     return ERR_OK;
 }
 
@@ -98,6 +99,13 @@ static err_t take_training(trainer_t *t, epoch_result_t *out)
     return input_stats_gather(t->comm, &out->input);
 }
 
+void train_next_epoch(train_position_t *at)
+{
+    at->epoch++;
+    at->batch = at->n_samples = 0;
+    memset(at->sums, 0, sizeof at->sums);
+}
+
 err_t trainer_end_epoch(trainer_t *t)
 {
     const bool epoch_end = ends_epoch(t, t->at.step);
@@ -114,6 +122,6 @@ err_t trainer_end_epoch(trainer_t *t)
         if (result.evaluated) TRY(follow_evaluation(t, due, &result.evaluation));
     }
     t->at.evaluation_due = false;
-    if (epoch_end) trainer_next_epoch(t);
+    if (epoch_end) train_next_epoch(&t->at);
     return ERR_OK;
 }

@@ -104,6 +104,12 @@ typedef struct train_learning {
     schedule_plateau_t plateau;
 } train_learning_t;
 
+/* Learning rate of a step. */
+static inline double train_rate(const train_learning_t *learning, int64_t step)
+{
+    return schedule_rate(&learning->schedule, step) * learning->plateau.scale;
+}
+
 /* The run's folder and the files that it writes. */
 typedef struct train_output {
     char folder[FS_PATH_MAX];

@@ -5,23 +5,12 @@
 #include "train/run/step.h"
 
 #include <math.h>
-#include <string.h>
 #include <sys/resource.h>
 
 #include "base/clock.h"
 #include "base/mem.h"
 #include "cluster/comm/watchdog.h"
 #include "cluster/session/signals.h"
-
-static double rate_of(const trainer_t *t, int64_t number)
-{
-    return schedule_rate(&t->learning.schedule, number) * t->learning.plateau.scale;
-}
-
-double trainer_rate(const trainer_t *t)
-{
-    return rate_of(t, t->at.step);
-}
 
 static train_step_t *step_of(trainer_t *t, int64_t number)
 {
@@ -97,7 +86,7 @@ static optim_step_t update_of(const train_step_t *step)
     const trainer_t *t = step->t;
     return (optim_step_t){.weights = t->model.params.device,
                           .gradients = t->learning.grads.device,
-                          .lr = rate_of(t, step->number),
+                          .lr = train_rate(&t->learning, step->number),
                           .step = step->number,
                           .guard =
                               step_on_device(t) ? step_device_tail(t) + TAIL_SUMS + TASK_SUM_LOSS : NULL};
@@ -196,7 +185,7 @@ static err_t read_result(train_step_t *step, step_result_t *out)
     const float *tail = step_tail(t, step->number);
     *out = (step_result_t){.number = step->number,
                            .epoch = t->at.epoch,
-                           .rate = trainer_rate(t),
+                           .rate = train_rate(&t->learning, step->number),
                            .n = step->n_global,
                            .whole = step->n_global == t->input.global_batch,
                            .save = tail[TAIL_SAVE] > 0,
@@ -340,11 +329,4 @@ err_t trainer_step(trainer_t *t, step_result_t *result)
     hold_wishes(&t->steps, result);
     advance(t, result);
     return ERR_OK;
-}
-
-void trainer_next_epoch(trainer_t *t)
-{
-    t->at.epoch++;
-    t->at.batch = t->at.n_samples = 0;
-    memset(t->at.sums, 0, sizeof t->at.sums);
 }

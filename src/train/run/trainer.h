@@ -82,15 +82,12 @@ typedef struct trainer {
 /* Collective. From the position to the end, once set up (train/run/setup.h). */
 err_t trainer_loop(trainer_t *t);
 
-/* Learning rate of the next step. */
-double trainer_rate(const trainer_t *t);
-
 /* Collective. Runs step t->at.step, and moves t->at past it. ERR_GATE naming step and layer when the loss is not finite.
  * On a GPU the step after it may have begun (t->steps.ahead), unless something is due that needs its weights. */
 err_t trainer_step(trainer_t *t, step_result_t *result);
 
-/* Not collective. At the end of an epoch, after what follows it: moves t->at to the next. */
-void trainer_next_epoch(trainer_t *t);
+/* Not collective. At the end of an epoch, after what follows it: moves to the next. */
+void train_next_epoch(train_position_t *at);
 
 /* Whether the end of an epoch or of the run, or an evaluation follows after a number of steps: those done, or one
  * more. */
