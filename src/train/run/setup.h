@@ -22,8 +22,8 @@ err_t train_open_input(comm_t *comm, const train_options_t *options, train_input
 
 /* Opens the input; steps, model, initial weights. */
 err_t trainer_build(trainer_t *t);
-/* Parts of it; not collective. check_model refuses a model or data that do not fit this run; the rest of what the task
- * chooses. */
+/* Parts of it; not collective. trainer_check_model refuses a model or data that do not fit this run; the task chooses its
+ * micro-batch. */
 err_t trainer_plan_steps(trainer_t *t);
 err_t trainer_build_graph(trainer_t *t);
 err_t trainer_check_model(trainer_t *t);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Shared by the tasks whose samples have one class: metrics, loss, evaluation, picture (contracts: task.h); the worst
+/* Shared by the tasks whose samples have one class: metrics, loss, evaluation, picture (contracts: evaluate.h); the worst
  * mistakes. */
 #ifndef TRAIN_TASK_ONE_LABEL_H
 #define TRAIN_TASK_ONE_LABEL_H
