@@ -75,13 +75,16 @@ typedef struct guest {
      *
      *   begins  a step begins */
     unsigned (*wishes)(void *state, bool begins);
-    /* Before a step, with its floats cleared: sets this rank's. take: the sums over all ranks, before the update. */
+    /* Before a step, with its floats cleared: sets this rank's. take: the sums over all ranks, before the update, unless
+     * a device has made it already. */
     void (*put)(void *state, float *floats);
     err_t (*take)(void *state, const float *floats);
-    /* Whether it must see the weights of step number `done` - 1, so that the next step may not begin ahead. */
+    /* Whether something may follow after `done` steps in all that needs their weights: a guest that saves, ends or
+     * verifies the run there. Otherwise a GPU may have begun the next step before after_step and what follows it. */
     bool (*pauses)(const void *state, int64_t done);
-    /* begin_change: weights, optimizer state or position are about to change. end_change: they belong together again,
-     * after CHANGE_EVALUATION for the time of an evaluation, with averaged running statistics. */
+    /* begin_change: weights, optimizer state or position in host memory are about to change; steps that a device runs
+     * through change none. end_change: they belong together again, after CHANGE_EVALUATION for the time of an
+     * evaluation, with averaged running statistics. */
     err_t (*begin_change)(void *state, change_t change);
     err_t (*end_change)(void *state, change_t change);
     /* Collective. After a step; the position has moved on. */
@@ -143,7 +146,7 @@ err_t guests_begin(guests_t *guests);
 unsigned guests_wishes(guests_t *guests, bool begins);
 void guests_put(guests_t *guests, float *floats);
 err_t guests_take(guests_t *guests, const float *floats);
-bool guests_pause(const guests_t *guests, int64_t done);
+bool guests_pauses(const guests_t *guests, int64_t done);
 err_t guests_begin_change(guests_t *guests, change_t change);
 err_t guests_end_change(guests_t *guests, change_t change);
 err_t guests_after_step(guests_t *guests, const step_result_t *result);
@@ -151,7 +154,7 @@ err_t guests_verify(guests_t *guests, bool with_states);
 err_t guests_after_epoch(guests_t *guests, const epoch_result_t *result);
 const char *guests_over(const guests_t *guests);
 const char *guests_why(const guests_t *guests);
-bool guests_save(const guests_t *guests, bool epoch_end);
+bool guests_saves(const guests_t *guests, bool epoch_end);
 err_t guests_before_save(guests_t *guests, bool lasting);
 void guests_saving(guests_t *guests);
 void guests_saved(guests_t *guests, double cost_sec, json_t *j);

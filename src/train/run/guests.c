@@ -76,7 +76,7 @@ err_t guests_take(guests_t *guests, const float *floats)
     return ERR_OK;
 }
 
-bool guests_pause(const guests_t *guests, int64_t done)
+bool guests_pauses(const guests_t *guests, int64_t done)
 {
     EACH(i, guests, pauses) if (guests->at[i].guest->pauses(guests->at[i].state, done)) return true;
     return false;
@@ -126,7 +126,7 @@ const char *guests_why(const guests_t *guests)
     return why;
 }
 
-bool guests_save(const guests_t *guests, bool epoch_end)
+bool guests_saves(const guests_t *guests, bool epoch_end)
 {
     EACH(i, guests, saves) if (guests->at[i].guest->saves(guests->at[i].state, epoch_end)) return true;
     return false;

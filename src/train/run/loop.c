@@ -7,20 +7,18 @@
 #include "cluster/comm/watchdog.h"
 #include "train/run/trainer.h"
 
-/* After a step, or where the run before was stopped: the end of an epoch or an evaluation, if one is due, and a
- * checkpoint.
- *
- *   save  one is due anyway */
-static err_t finish_step(trainer_t *t, bool save)
+/* What follows a step, or the start of a run that was stopped before it: the end of an epoch or an evaluation, if one is
+ * due, and a checkpoint if one is due then, or wished (`save`). */
+static err_t follow_step(trainer_t *t, bool save)
 {
-    const bool epoch_end = t->at.batch == sampler_batches(t->input.sampler);
+    const bool epoch_end = t->at.batch == sampler_batches(t->input.sampler); /* trainer_end_epoch moves on */
     if (t->at.evaluation_due) TRY(trainer_end_epoch(t));
     TRY(guests_end_change(&t->guests, CHANGE_STEP));
-    return save || guests_save(&t->guests, epoch_end) ? trainer_checkpoint(t, false) : ERR_OK;
+    return save || guests_saves(&t->guests, epoch_end) ? trainer_checkpoint(t, false) : ERR_OK;
 }
 
 /* Collective. A signal during start-up: no step begins, as it may take long. */
-static err_t begin(trainer_t *t, bool *stop)
+static err_t begin_run(trainer_t *t, bool *stop)
 {
     t->saving.last_sec = clock_sec();
     t->saving.last_step = t->at.step;
@@ -30,14 +28,14 @@ static err_t begin(trainer_t *t, bool *stop)
     int32_t asked = guests_wishes(&t->guests, false) & WISH_STOP ? 1 : 0;
     TRY(comm_allreduce(t->comm, &asked, 1, DTYPE_I32, COMM_MAX, "start-up"));
     *stop = asked > 0;
-    if (t->at.evaluation_due && !*stop) TRY(finish_step(t, false));
+    if (t->at.evaluation_due && !*stop) TRY(follow_step(t, false));
     if (t->at.step >= t->steps.n)
         log_info("nothing to do: the checkpoint is at step %lld of %lld; --steps and --epochs are totals",
                  (long long)t->at.step, (long long)t->steps.n);
     return ERR_OK;
 }
 
-static err_t end(trainer_t *t, bool stopped)
+static err_t end_run(trainer_t *t, bool stopped)
 {
     progress_clear_line();
     if (t->saving.last_step != t->at.step) TRY(trainer_checkpoint(t, true));
@@ -54,15 +52,15 @@ static err_t end(trainer_t *t, bool stopped)
 err_t trainer_loop(trainer_t *t)
 {
     bool stop;
-    TRY(begin(t, &stop));
+    TRY(begin_run(t, &stop));
     while (t->at.step < t->steps.n && !stop && !guests_over(&t->guests)) {
         step_result_t result;
         /* The others notice a rank that fails alone here by their deadline, or at once when the job ends. */
         TRY(trainer_step(t, &result));
         t->at.evaluation_due = trainer_epoch_follows(t, t->at.step);
         TRY(guests_after_step(&t->guests, &result));
-        TRY(finish_step(t, result.save));
+        TRY(follow_step(t, result.save));
         stop = result.stop;
     }
-    return end(t, stop);
+    return end_run(t, stop);
 }

@@ -144,6 +144,7 @@ err_t step_report_nonfinite(const train_step_t *step)
             "--warmup, and check the data",
             (long long)t->at.step, where);
     TRY(comm_agree(t->comm, err, "looking for NaN"));
+    /* No rank has found one. */
     err = err_raise(ERR_GATE, __FILE__, __LINE__,
                     "the loss is not finite at step %lld, although every layer's output is finite",
                     (long long)t->at.step);

@@ -10,7 +10,6 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "cluster/comm/watchdog.h"
-#include "cluster/session/signals.h"
 
 static train_step_t *step_of(trainer_t *t, int64_t number)
 {
@@ -138,7 +137,7 @@ static err_t run_or_launch(train_step_t *step, err_t (*run)(void *context))
 }
 
 /* Up to the summed gradients; STEP_THROUGH up to the new weights. Then the loader fetches the next batch. */
-static err_t begin_step(trainer_t *t, int64_t number)
+static err_t start_step(trainer_t *t, int64_t number)
 {
     train_step_t *step = step_of(t, number);
     TRY(take_batch(t, number, step));
@@ -207,7 +206,7 @@ static err_t agree_on_update(const train_step_t *step, err_t err)
 static err_t update_weights(train_step_t *step)
 {
     trainer_t *t = step->t;
-    if (t->steps.plan.way != STEP_THROUGH) {
+    if (t->steps.plan.way != STEP_THROUGH) { /* which has changed the weights, but nothing in host memory */
         optim_step_t update = update_of(step);
         TRY(trainer_begin_change(t, CHANGE_STEP));
         TRY(agree_on_update(step, optim_step(t->learning.optim, &update)));
@@ -264,23 +263,23 @@ static err_t read_costs(train_step_t *step)
     return ERR_OK;
 }
 
-/* The same on all ranks, except after a signal that ends the job. */
+/* The same on all ranks, except after SIGINT or SIGTERM, which end the job anyway. */
 static bool may_go_ahead(const trainer_t *t)
 {
     const train_steps_t *steps = &t->steps;
     const int64_t done = t->at.step + 1;
-    return steps->plan.ahead && steps->n_done >= RATE_WARMUP_STEPS && !steps->save && !steps->stop &&
-           !trainer_epoch_follows(t, done) && !guests_pause(&t->guests, done);
+    return steps->plan.ahead && steps->n_done >= RATE_WARMUP_STEPS && !steps->held_save &&
+           !steps->held_stop && !trainer_epoch_follows(t, done) && !guests_pauses(&t->guests, done);
 }
 
 /* Keeps wishes until no step is in flight. */
 static void hold_wishes(train_steps_t *steps, step_result_t *result)
 {
-    steps->save |= result->save;
-    steps->stop |= result->stop;
-    result->save = steps->save && !steps->ahead;
-    result->stop = steps->stop && !steps->ahead;
-    if (!steps->ahead) steps->save = steps->stop = false;
+    steps->held_save |= result->save;
+    steps->held_stop |= result->stop;
+    result->save = steps->held_save && !steps->ahead;
+    result->stop = steps->held_stop && !steps->ahead;
+    if (!steps->ahead) steps->held_save = steps->held_stop = false;
 }
 
 static void advance(trainer_t *t, const step_result_t *result)
@@ -298,7 +297,7 @@ static void advance(trainer_t *t, const step_result_t *result)
     t->steps.total_sec += result->cost.total;
 }
 
-/* What the process has used so far; since `cost` had it. */
+/* What the process has used since the call before with the same `cost`; since its start if that is zeroed. */
 static void count_usage(step_cost_t *cost)
 {
     struct rusage now;
@@ -314,9 +313,9 @@ err_t trainer_step(trainer_t *t, step_result_t *result)
     step_cost_t used = {0};
     train_step_t *step = step_of(t, t->at.step);
     count_usage(&used);
-    if (!t->steps.ahead) TRY(begin_step(t, t->at.step));
+    if (!t->steps.ahead) TRY(start_step(t, t->at.step));
     t->steps.ahead = may_go_ahead(t);
-    if (t->steps.ahead) TRY(begin_step(t, t->at.step + 1));
+    if (t->steps.ahead) TRY(start_step(t, t->at.step + 1));
     TRY(read_result(step, result));
     TRY(update_weights(step));
     TRY(read_costs(step));

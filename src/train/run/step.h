@@ -10,7 +10,7 @@ static inline int step_slot(int64_t number)
     return (int)(number % BACKEND_SLOTS);
 }
 
-/* The values after the gradients (TAIL_…) of a step, host side. */
+/* The values after the gradients (TAIL_…) of a step, host side: on the host the end of the gradients themselves. */
 static inline float *step_tail(const trainer_t *t, int64_t number)
 {
     return t->learning.tails[step_slot(number)].host;

@@ -58,8 +58,8 @@ typedef struct train_steps {
     double total_sec; /* of these */
     step_plan_t plan;
     train_step_t slots[BACKEND_SLOTS]; /* by number modulo BACKEND_SLOTS */
-    bool ahead;                        /* the step after the last result has begun */
-    bool save, stop;                   /* wished in a result, while the next step was in flight */
+    bool ahead;                        /* step t->at.step has begun; within trainer_step: the one after it */
+    bool held_save, held_stop;         /* wished in a result, while the next step was in flight */
     /* Of the step in progress: injected slowdown, and waiting for --sync-bn; of the last, its time without slowdown. */
     double slowed_sec, shared_sec, unslowed_sec;
 } train_steps_t;
