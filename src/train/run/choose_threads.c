@@ -197,11 +197,11 @@ err_t thread_choice_make(const thread_request_t *request, thread_choice_t *out)
 /* Nothing is printed while threads are measured, so that the header follows soon. */
 static const double longest_sec = 3;
 
-/* oneDNN's sums depend on the number of threads, so a resumed run keeps the checkpoint's. */
-static err_t choose_for_run(trainer_t *t)
+err_t trainer_set_threads(trainer_t *t)
 {
     const train_options_t *o = t->options;
     runtime_t *runtime = &t->runtime;
+    /* oneDNN's sums depend on the number of threads, so a resumed run keeps the checkpoint's. */
     const bool given = o->runtime.threads > 0 && train_options_given(o, "threads");
     const bool saved = t->saving.saved_threads > 0 && !given;
     const int n = narrow_int(saved ? t->saving.saved_threads : o->runtime.threads);
@@ -211,25 +211,21 @@ static err_t choose_for_run(trainer_t *t)
                                     .graph = t->model.graph,
                                     .n = train_first_part(&t->input, t->comm->size),
                                     .limit_sec = fmin(o->measure_sec, longest_sec)};
-        return thread_choice_make(&request, &t->model.threads);
+        TRY(thread_choice_make(&request, &t->model.threads));
+    } else {
+        snprintf(t->model.threads.from, sizeof t->model.threads.from, "%s",
+                 saved    ? "checkpoint"
+                 : given  ? "option"
+                 : n == 0 ? "share"
+                          : "fixed");
+        if (saved && n > runtime->n_allowed_cpus)
+            log_warn(
+                "the checkpoint's %d threads per rank exceed the %d CPUs that a rank may use: expect lower speed; "
+                "with --threads %d the results differ in the last digits",
+                n, runtime->n_allowed_cpus, runtime->n_cpus);
+        err_t err = n > 0 ? runtime_set_threads(runtime, n) : ERR_OK;
+        TRY(comm_agree(t->comm, err, "setting the number of threads"));
     }
-    snprintf(t->model.threads.from, sizeof t->model.threads.from, "%s",
-             saved    ? "checkpoint"
-             : given  ? "option"
-             : n == 0 ? "share"
-                      : "fixed");
-    if (saved && n > runtime->n_allowed_cpus)
-        log_warn(
-            "the checkpoint's %d threads per rank exceed the %d CPUs that a rank may use: expect lower speed; "
-            "with --threads %d the results differ in the last digits",
-            n, runtime->n_allowed_cpus, runtime->n_cpus);
-    err_t err = n > 0 ? runtime_set_threads(runtime, n) : ERR_OK;
-    return comm_agree(t->comm, err, "setting the number of threads");
-}
-
-err_t trainer_set_threads(trainer_t *t)
-{
-    TRY(choose_for_run(t));
     t->input.n_threads = prefetcher_threads(&t->runtime, t->input.dataset, t->options->loader.threads);
     /* Checkpoints keep the number of threads if all ranks have the same. */
     int64_t most[2] = {t->runtime.n_threads, -t->runtime.n_threads};

@@ -109,9 +109,9 @@ static void print_data_notes(const dataset_info_t *info, bool evaluates)
 
 /* Samples of the batch whose algorithms are told: rank 0's first part of a whole one, or with micro-batches one of the
  * graph's shape. */
-static int64_t told_batch(const trainer_t *t)
+static int64_t told_batch(const train_input_t *input, const task_run_t *run)
 {
-    return t->task.run.micro_batch > 0 ? 1 : train_first_part(&t->input, t->comm->size);
+    return run->micro_batch > 0 ? 1 : train_first_part(input, run->comm->size);
 }
 
 /* The algorithms of a layer for n samples; NULL: it has no choice. */
@@ -166,24 +166,24 @@ static void print_sizes(const train_input_t *input, int64_t input_size)
              (long long)info->width);
 }
 
-void trainer_print_data(const trainer_t *t)
+void train_print_data(const train_options_t *o, const train_input_t *input, const task_run_t *run)
 {
-    const dataset_info_t *info = &t->input.dataset->info;
-    const int n_readers = t->input.n_threads;
-    log_note("  data    %s (%s)", info->source, t->input.why);
-    t->options->kind->describe(&t->task.run);
-    const char *heading = t->options->kind->sources;
+    const dataset_info_t *info = &input->dataset->info;
+    const int n_readers = input->n_threads;
+    log_note("  data    %s (%s)", info->source, input->why);
+    o->kind->describe(run);
+    const char *heading = o->kind->sources;
     int n;
     for (const char *rest = info->about, *line; (line = print_next_line(&rest, &n)); heading = "")
         log_note("  %-6s  %.*s", heading, n, line);
-    if (t->task.run.task->whole_images) print_sizes(&t->input, t->options->transform.input_size);
+    if (run->task->whole_images) print_sizes(input, o->transform.input_size);
     if (info->transform[0])
         log_note("          %s; %d loader thread%s per rank", info->transform, n_readers,
                  n_readers > 1 ? "s" : "");
-    if (sampler_block(t->input.sampler) > 1)
+    if (sampler_block(input->sampler) > 1)
         log_note("          shuffled in blocks of %s samples, %lld at a time",
-                 figure_count(sampler_block(t->input.sampler)).text, (long long)t->options->shuffle_window);
-    print_data_notes(info, t->options->eval);
+                 figure_count(sampler_block(input->sampler)).text, (long long)o->shuffle_window);
+    print_data_notes(info, o->eval);
 }
 
 err_t trainer_print_header(trainer_t *t)
@@ -200,7 +200,7 @@ err_t trainer_print_header(trainer_t *t)
     const model_stem_t stem = model_stem_of(graph);
     if (stem != MODEL_STEM_AUTO)
         log_note("          stem %s: %s (--stem)", model_stems[stem], model_stem_about(stem));
-    trainer_print_data(t);
+    train_print_data(o, &t->input, &t->task.run);
     print_ranks(t);
     char micro[32] = "";
     if (t->task.run.micro_batch > 1)
@@ -243,7 +243,7 @@ void trainer_print_plan(const trainer_t *t)
 {
     log_note("  compute %s; %s of activations", t->model.algorithms.about,
              figure_bytes((double)exec_arena_bytes(t->model.exec)).text);
-    print_choices(t->model.exec, told_batch(t), &t->learning.buffer.timing);
+    print_choices(t->model.exec, told_batch(&t->input, &t->task.run), &t->learning.buffer.timing);
 }
 
 static void record_data(json_t *j, const train_input_t *input)
@@ -372,7 +372,7 @@ err_t trainer_record_run(trainer_t *t)
     record_allreduce(j, t->comm, &t->learning);
     record_gpus(j, &t->runtime, t->model.recorded.why_not);
     json_object_end(j);
-    record_algorithms(j, &t->model, told_batch(t));
+    record_algorithms(j, &t->model, told_batch(&t->input, &t->task.run));
     json_int(j, "n_parameters", t->model.graph->n_parameters);
     json_int(j, "global_batch", t->input.global_batch);
     if (t->task.run.micro_batch > 0) json_int(j, "micro_batch", t->task.run.micro_batch);

@@ -6,7 +6,6 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "train/run/setup.h"
 #include "train/run/trainer.h"
 
 typedef enum evaluation_due {

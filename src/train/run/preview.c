@@ -161,14 +161,6 @@ static err_t draw_samples(preview_t *p)
     return err;
 }
 
-static err_t draw_on_rank_0(trainer_t *t)
-{
-    preview_t p = {.t = t, .info = &t->input.dataset->info};
-    const err_t err = draw_samples(&p);
-    arena_free(&p.memory);
-    return err;
-}
-
 err_t trainer_preview(trainer_t *t)
 {
     comm_t *comm = t->comm;
@@ -179,9 +171,11 @@ err_t trainer_preview(trainer_t *t)
     if (err == ERR_OK) err = trainer_build_graph(t);
     TRY(comm_agree(comm, err, "building the model"));
     train_options_warn_idle(t->options, &t->runtime, t->input.dataset, false);
-    trainer_print_data(t);
+    train_print_data(t->options, &t->input, &t->task.run);
     watchdog_phase("drawing the first samples");
-    err = comm->rank == 0 ? draw_on_rank_0(t) : ERR_OK;
+    preview_t p = {.t = t, .info = &t->input.dataset->info};
+    err = comm->rank == 0 ? draw_samples(&p) : ERR_OK;
+    arena_free(&p.memory);
     TRY(comm_barrier_asleep(comm, "drawing the first samples"));
     TRY(comm_agree(comm, err, "drawing the first samples"));
     return t->input.dataset->ops->read ? corrupt_samples_share(comm, &t->input.bad) : ERR_OK;

@@ -57,38 +57,44 @@ static void tell_task(trainer_t *t)
                         .state = run->state};
 }
 
+static err_t check_batch(const train_options_t *o, int64_t batch, int64_t n_train, int n_ranks)
+{
+    if (batch < n_ranks)
+        RAISE(ERR_USAGE, "--batch %lld is smaller than the %d ranks; every rank needs at least one sample",
+              (long long)batch, n_ranks);
+    int64_t n_shards = o->reproducible ? o->reproducible : n_ranks;
+    int64_t n_groups = batch / (o->bn_group ? o->bn_group : 1);
+    if (n_shards % n_ranks != 0)
+        RAISE(
+            ERR_USAGE,
+            "--reproducible %lld requires a number of ranks that divides %lld, not %d; change -np, or start "
+            "a new run with another number of shards",
+            (long long)n_shards, (long long)n_shards, n_ranks);
+    if (n_groups < n_shards && o->bn_group)
+        RAISE(ERR_USAGE,
+              "a batch of %lld has %lld groups of --bn-group %lld, too few for %lld %s; choose a larger "
+              "--batch",
+              (long long)batch, (long long)n_groups, (long long)o->bn_group, (long long)n_shards,
+              o->reproducible ? "shards" : "ranks");
+    if (n_groups < n_shards)
+        RAISE(
+            ERR_USAGE,
+            "--reproducible %lld cuts a batch of %lld into more shards than it has samples; choose a larger "
+            "--batch",
+            (long long)n_shards, (long long)batch);
+    if (batch > n_train)
+        RAISE(ERR_USAGE, "a batch of %lld exceeds the %lld training samples; choose a smaller --batch",
+              (long long)batch, (long long)n_train);
+    return ERR_OK;
+}
+
 err_t trainer_plan_steps(trainer_t *t)
 {
     train_options_t *o = t->options;
     int64_t n_train = t->input.dataset->info.n_samples[SPLIT_TRAIN];
     t->input.n_threads = prefetcher_threads(&t->runtime, t->input.dataset, o->loader.threads);
     t->input.global_batch = o->batch ? o->batch : o->batch_per_rank * t->comm->size;
-    if (t->input.global_batch < t->comm->size)
-        RAISE(ERR_USAGE, "--batch %lld is smaller than the %d ranks; every rank needs at least one sample",
-              (long long)t->input.global_batch, t->comm->size);
-    int64_t n_shards = o->reproducible ? o->reproducible : t->comm->size;
-    int64_t n_groups = t->input.global_batch / (o->bn_group ? o->bn_group : 1);
-    if (n_shards % t->comm->size != 0)
-        RAISE(
-            ERR_USAGE,
-            "--reproducible %lld requires a number of ranks that divides %lld, not %d; change -np, or start "
-            "a new run with another number of shards",
-            (long long)n_shards, (long long)n_shards, t->comm->size);
-    if (n_groups < n_shards && o->bn_group)
-        RAISE(ERR_USAGE,
-              "a batch of %lld has %lld groups of --bn-group %lld, too few for %lld %s; choose a larger "
-              "--batch",
-              (long long)t->input.global_batch, (long long)n_groups, (long long)o->bn_group,
-              (long long)n_shards, o->reproducible ? "shards" : "ranks");
-    if (n_groups < n_shards)
-        RAISE(
-            ERR_USAGE,
-            "--reproducible %lld cuts a batch of %lld into more shards than it has samples; choose a larger "
-            "--batch",
-            (long long)n_shards, (long long)t->input.global_batch);
-    if (t->input.global_batch > n_train)
-        RAISE(ERR_USAGE, "a batch of %lld exceeds the %lld training samples; choose a smaller --batch",
-              (long long)t->input.global_batch, (long long)n_train);
+    TRY(check_batch(o, t->input.global_batch, n_train, t->comm->size));
     sampler_options_t sampler = {.n_samples = n_train,
                                  .global_batch = t->input.global_batch,
                                  .n_shards = (int)o->reproducible,
@@ -215,21 +221,21 @@ static const char *why_host(const train_options_t *o)
     return NULL;
 }
 
-static step_plan_t plan_step(const trainer_t *t)
+/* sums_there: gradients are summed on the device. */
+static step_plan_t plan_step(const train_options_t *o, const runtime_t *runtime, int n_parts, bool sums_there)
 {
-    const train_options_t *o = t->options;
-    const bool device = t->runtime.backend->memory != NULL, sums_there = t->learning.buffer.device != NULL;
+    const bool device = runtime->backend->memory != NULL;
     step_plan_t plan = {.why_host = why_host(o)};
-    plan.sum = o->reproducible      ? SUM_SHARDS
-               : sums_there         ? SUM_ON_DEVICE
-               : t->comm->size == 1 ? SUM_NOTHING
-                                    : SUM_IN_HOST_MEMORY;
+    plan.sum = o->reproducible            ? SUM_SHARDS
+               : sums_there               ? SUM_ON_DEVICE
+               : runtime->comm->size == 1 ? SUM_NOTHING
+                                          : SUM_IN_HOST_MEMORY;
     plan.way = !device                                                    ? STEP_ON_HOST
                : plan.sum == SUM_SHARDS || plan.sum == SUM_IN_HOST_MEMORY ? STEP_BY_PHASES
                                                                           : STEP_THROUGH;
-    plan.in_parts = t->input.n_parts > 1 || plan.sum == SUM_SHARDS;
+    plan.in_parts = n_parts > 1 || plan.sum == SUM_SHARDS;
     plan.overlaps = sums_there && !plan.in_parts;
-    plan.ahead = plan.way == STEP_THROUGH && !plan.why_host && !t->runtime.slowdown.phase;
+    plan.ahead = plan.way == STEP_THROUGH && !plan.why_host && !runtime->slowdown.phase;
     return plan;
 }
 
@@ -254,7 +260,7 @@ err_t trainer_prepare(trainer_t *t)
         err = hd_buffer_wrap(backend, n_tail, "a step's totals",
                              backend->memory ? NULL : (char *)l->grads.host + offset,
                              backend->memory ? (char *)l->grads.device + offset : NULL, &l->tails[i]);
-    t->steps.plan = plan_step(t);
+    t->steps.plan = plan_step(t->options, &t->runtime, t->input.n_parts, l->buffer.device != NULL);
     if (err == ERR_OK)
         err = recorded_step_open(backend, t->options->runtime.cuda_graph, t->steps.plan.why_host,
                                  &t->model.recorded);
@@ -327,26 +333,27 @@ loader_options_t trainer_loader_options(trainer_t *t)
     };
 }
 
-static err_t open_shards(trainer_t *t)
-{
-    TRY(mem_new(sizeof *t->learning.shards, "shards", &t->learning.shards));
-    const shards_options_t options = {.n_all = (int)t->options->reproducible,
-                                      .n_floats = t->model.graph->n_flat_trained + t->learning.n_tail,
-                                      .n_hashed = t->model.graph->n_flat_trained + TASK_N_SUMS,
-                                      .n_states = t->model.graph->n_flat_states};
-    TRY(shards_open(t->comm, t->runtime.backend, &options, t->learning.shards));
-    return shards_set_states(t->learning.shards, t->model.states.host);
-}
-
 err_t trainer_begin(trainer_t *t)
 {
-    if (t->options->reproducible) TRY(comm_agree(t->comm, open_shards(t), "allocating shards"));
+    const graph_t *g = t->model.graph;
+    train_learning_t *l = &t->learning;
+    err_t err = ERR_OK;
+    if (t->options->reproducible) {
+        const shards_options_t shards = {.n_all = (int)t->options->reproducible,
+                                         .n_floats = g->n_flat_trained + l->n_tail,
+                                         .n_hashed = g->n_flat_trained + TASK_N_SUMS,
+                                         .n_states = g->n_flat_states};
+        err = mem_new(sizeof *l->shards, "shards", &l->shards);
+        if (err == ERR_OK) err = shards_open(t->comm, t->runtime.backend, &shards, l->shards);
+        if (err == ERR_OK) err = shards_set_states(l->shards, t->model.states.host);
+        TRY(comm_agree(t->comm, err, "allocating shards"));
+    }
     /* Initial weights are equal by construction, unless a host's libm differs in the last bit. */
-    TRY(comm_broadcast(t->comm, t->model.params.host, t->model.graph->n_flat_params * (int64_t)sizeof(float),
-                       0, "broadcasting weights"));
-    err_t err = hd_buffer_push_all(&t->model.params);
+    TRY(comm_broadcast(t->comm, t->model.params.host, g->n_flat_params * (int64_t)sizeof(float), 0,
+                       "broadcasting weights"));
+    err = hd_buffer_push_all(&t->model.params);
     if (err == ERR_OK) err = hd_buffer_push_all(&t->model.states);
-    if (err == ERR_OK) err = optim_push(t->learning.optim);
+    if (err == ERR_OK) err = optim_push(l->optim);
     if (err == ERR_OK) err = backend_sync(t->runtime.backend);
     const loader_options_t loader = trainer_loader_options(t);
     if (err == ERR_OK) err = prefetcher_open(&loader, t->runtime.backend, &t->input.prefetcher);

@@ -42,7 +42,7 @@ err_t trainer_prepare(trainer_t *t);
 
 /* Prints what is known before algorithms are measured. print_data: its lines about the data; not collective. */
 err_t trainer_print_header(trainer_t *t);
-void trainer_print_data(const trainer_t *t);
+void train_print_data(const train_options_t *options, const train_input_t *input, const task_run_t *run);
 
 /* Algorithms, which may take long to measure, and the executor.
  *
