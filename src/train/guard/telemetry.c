@@ -118,17 +118,22 @@ static err_t report_profile(const telemetry_t *telemetry)
     return err;
 }
 
-/* Comes late: measuring the peak needs memory and time. */
-static err_t at_end(void *state, const run_end_t *end)
+const guest_t telemetry_guest = {
+    .name = "telemetry", .open = telemetry_open, .close = telemetry_close, .after_step = after_step};
+
+static err_t profile_open(trainer_t *t, void **state)
 {
-    telemetry_t *telemetry = state;
-    (void)end;
-    TRY(report_profile(telemetry));
-    return trace_file_write(&telemetry->t->output.trace);
+    *state = t;
+    return ERR_OK;
 }
 
-const guest_t telemetry_guest = {.name = "telemetry",
-                                 .open = telemetry_open,
-                                 .close = telemetry_close,
-                                 .after_step = after_step,
-                                 .at_end = at_end};
+/* Comes late: measuring the peak needs memory and time. */
+static err_t profile_at_end(void *state, const run_end_t *end)
+{
+    trainer_t *t = state;
+    (void)end;
+    TRY(report_profile(guests_state(&t->guests, &telemetry_guest)));
+    return trace_file_write(&t->output.trace);
+}
+
+const guest_t profile_guest = {.name = "profile", .open = profile_open, .at_end = profile_at_end};
