@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* Guest: the records of steps, epochs and evaluations in metrics.jsonl, the console's lines of epochs and evaluations,
- * and the same numbers as events for TensorBoard. Files are left to train/output. */
+/* Guest: the records of steps, epochs and evaluations in metrics.jsonl, and the console's lines of epochs
+ * and evaluations. */
 #include <math.h>
 #include <stdio.h>
 
 #include "base/figure.h"
 #include "base/log.h"
 #include "base/progress.h"
-#include "train/run/step.h"
+#include "train/run/trainer.h"
 
 /* --reproducible: the hash of the gradients that each rank computed, for dptrain replay. */
 static void put_gradients(const shards_t *shards, int size, json_t *j)
@@ -41,20 +41,12 @@ static err_t record_step(void *trainer, const step_result_t *r)
     trainer_t *t = trainer;
     const task_metrics_t *metrics = &t->task.metrics;
     const bool sampled = r->number % t->options->log_every == 0;
-    const bool flush = sampled || r->nth == 1; /* the first: scripts/launch waits for it */
     double values[TASK_MAX_METRICS];
     json_t *j = metrics_begin(&t->output.records, RECORD_STEP);
     task_metrics_of_training(metrics, r->sums, (double)r->n, values);
     if (j) put_step(t, r, values, j);
     if (sampled && t->options->kind->record) TRY(t->options->kind->record(&t->task.run, r->n, j));
-    if (!j) return ERR_OK;
-    TRY(metrics_end(&t->output.records, flush));
-    tensorboard_scalars_t scalars = {0};
-    for (int i = 0; i < metrics->n; i++) tensorboard_add(&scalars, "train", metrics->at[i]->label, values[i]);
-    tensorboard_add(&scalars, "train", "learning_rate", r->rate);
-    tensorboard_add(&scalars, "train", "images_per_sec", (double)r->n / r->cost.total);
-    tensorboard_add(&scalars, "train", "gradient_norm", t->learning.optim->gradient_norm);
-    return tensorboard_write(&t->output.tensorboard, r->number + 1, scalars.at, scalars.n, flush);
+    return metrics_end(&t->output.records, sampled || r->nth == 1); /* scripts/launch waits for the first */
 }
 
 enum { EVALUATION_TEXT_MAX = TASK_TEXT_MAX + 64 };
@@ -106,12 +98,7 @@ static err_t record_epoch(void *trainer, const epoch_result_t *r)
     }
     if (r->evaluated) json_real(j, "eval_sec", r->evaluation_sec);
     if (!r->between) input_stats_json(&r->input, j);
-    TRY(metrics_end(&t->output.records, true));
-    tensorboard_scalars_t scalars = {0};
-    for (int i = 0; r->evaluated && i < metrics->n; i++)
-        tensorboard_add(&scalars, "validation", metrics->at[i]->label, r->evaluation.values[i]);
-    return scalars.n ? tensorboard_write(&t->output.tensorboard, t->at.step, scalars.at, scalars.n, true)
-                     : ERR_OK;
+    return metrics_end(&t->output.records, true);
 }
 
 static err_t open_records(trainer_t *t, void **state)
