@@ -96,12 +96,12 @@ static images_detection_t data_of(const task_run_t *run)
     return data;
 }
 
-static err_t transform(const void *options, transform_settings_t *settings)
+static err_t detect_transform(const void *options, transform_settings_t *settings)
 {
     return detect_train_transform(options, settings);
 }
 
-static err_t check_options(const void *options, const char *task)
+static err_t detect_check_options(const void *options, const char *task)
 {
     const detect_train_options_t *o = options;
     transform_settings_t settings;
@@ -111,7 +111,7 @@ static err_t check_options(const void *options, const char *task)
     return detect_train_transform(o, &settings);
 }
 
-static err_t set_model(task_run_t *run, model_options_t *options)
+static err_t detect_set_model(task_run_t *run, model_options_t *options)
 {
     const detect_train_options_t *o = run->options;
     training_t *training;
@@ -162,7 +162,7 @@ static err_t check_sync(const task_run_t *run)
     return ERR_OK;
 }
 
-static err_t check_model(task_run_t *run)
+static err_t detect_check_model(task_run_t *run)
 {
     const dataset_info_t *info = &run->dataset->info;
     const long long n_bare = info->objects.n_unmasked;
@@ -188,7 +188,7 @@ static int64_t pass_size(const task_run_t *run, int i)
     return n;
 }
 
-static err_t list_sizes(const task_run_t *run, batch_size_t *sizes, int *n, shape_t **shapes)
+static err_t detect_list_sizes(const task_run_t *run, batch_size_t *sizes, int *n, shape_t **shapes)
 {
     const canvases_t *canvases = data_of(run).canvases;
     TRY(comm_agree(run->comm, detector_shapes(run->graph, canvases, shapes), "choosing algorithms"));
@@ -258,7 +258,7 @@ static err_t open_evaluator(task_run_t *run)
     return detection_evaluator_open(&options, &training_of(run)->evaluator);
 }
 
-static err_t plan(task_run_t *run)
+static err_t detect_plan(task_run_t *run)
 {
     const canvases_t *canvases = data_of(run).canvases;
     shape_t *shapes;
@@ -276,7 +276,7 @@ static err_t plan(task_run_t *run)
     return err;
 }
 
-static void close_run(task_run_t *run)
+static void detect_close(task_run_t *run)
 {
     training_t *training = run->state;
     if (!training) return;
@@ -319,7 +319,7 @@ static void print_canvases(const task_run_t *run, const canvases_t *canvases)
     log_note("  %-6s  %s images", heading, line);
 }
 
-static void describe(const task_run_t *run)
+static void detect_describe(const task_run_t *run)
 {
     const dataset_info_t *info = &run->dataset->info;
     const images_detection_t data = data_of(run);
@@ -370,7 +370,8 @@ static err_t show_mask(show_memory_t *s, const detection_place_t *place, const r
 }
 
 /* On its canvas. */
-static err_t show(const task_run_t *run, const batch_t *batch, int64_t i, arena_t *memory, sample_t *out)
+static err_t detect_show(const task_run_t *run, const batch_t *batch, int64_t i, arena_t *memory,
+                         sample_t *out)
 {
     const batch_field_t *f = batch->fields;
     const int64_t first = f[DETECTION_BOX].offsets[i], n = f[DETECTION_BOX].offsets[i + 1] - first;
@@ -416,7 +417,7 @@ static double backward_sec(const exec_t *exec)
     return sec;
 }
 
-static err_t run_pass(task_run_t *run, const task_pass_t *pass, task_cost_t *cost)
+static err_t detect_pass(task_run_t *run, const task_pass_t *pass, task_cost_t *cost)
 {
     const dataset_info_t *info = &run->dataset->info;
     const exec_batch_t *shard = pass->part;
@@ -441,7 +442,7 @@ static err_t run_pass(task_run_t *run, const task_pass_t *pass, task_cost_t *cos
 }
 
 /* The passes are over, and have left where it was. */
-static err_t find_nonfinite(task_run_t *run, const exec_batch_t *part, char where[TASK_WHERE_MAX])
+static err_t detect_find_nonfinite(task_run_t *run, const exec_batch_t *part, char where[TASK_WHERE_MAX])
 {
     int64_t image;
     source_buffer_t buffer = {0};
@@ -493,7 +494,7 @@ static void record_image(const image_record_t *r, const canvases_t *canvases, js
     json_object_end(j);
 }
 
-static err_t record(task_run_t *run, int64_t n, json_t *j)
+static err_t detect_record(task_run_t *run, int64_t n, json_t *j)
 {
     image_record_t *all = NULL;
     int64_t n_all = 0;
@@ -507,7 +508,7 @@ static err_t record(task_run_t *run, int64_t n, json_t *j)
     return err;
 }
 
-static err_t evaluate(task_run_t *run, evaluation_t *out)
+static err_t detect_evaluate(task_run_t *run, evaluation_t *out)
 {
     static const char *const names[SCORE_TYPE_COUNT][6] = {
         [SCORE_BBOX] = {"ap_box", "ap50_box", "ap75_box", "ap_small_box", "ap_medium_box", "ap_large_box"},
@@ -537,19 +538,19 @@ static const task_kind_t detectors = {.name = "detector",
                                       .sources = "lists",
                                       .sum_names = sum_names,
                                       .rule = rcnn_algorithms,
-                                      .check_options = check_options,
-                                      .transform = transform,
-                                      .set_model = set_model,
-                                      .check_model = check_model,
-                                      .list_sizes = list_sizes,
-                                      .plan = plan,
-                                      .close = close_run,
-                                      .describe = describe,
-                                      .show = show,
-                                      .pass = run_pass,
-                                      .find_nonfinite = find_nonfinite,
-                                      .record = record,
-                                      .evaluate = evaluate};
+                                      .check_options = detect_check_options,
+                                      .transform = detect_transform,
+                                      .set_model = detect_set_model,
+                                      .check_model = detect_check_model,
+                                      .list_sizes = detect_list_sizes,
+                                      .plan = detect_plan,
+                                      .close = detect_close,
+                                      .describe = detect_describe,
+                                      .show = detect_show,
+                                      .pass = detect_pass,
+                                      .find_nonfinite = detect_find_nonfinite,
+                                      .record = detect_record,
+                                      .evaluate = detect_evaluate};
 
 const task_t task_detect = {.name = "detect",
                             .id = TASK_DETECT,

@@ -18,7 +18,7 @@ static int64_t part_of(const task_run_t *run, int64_t n, int part)
     return sampler_split(n, part, run->n_parts, run->grain, &first);
 }
 
-static err_t check_options(const void *options, const char *task)
+static err_t classifier_check_options(const void *options, const char *task)
 {
     (void)options;
     if (strcmp(task, transform_tasks[TASK_DETECT]) != 0) return ERR_OK;
@@ -28,7 +28,7 @@ static err_t check_options(const void *options, const char *task)
 }
 
 /* Whole batches only; the smaller last batch of an epoch uses the backend's rule. */
-static err_t list_sizes(const task_run_t *run, batch_size_t *sizes, int *n, shape_t **shapes)
+static err_t classifier_list_sizes(const task_run_t *run, batch_size_t *sizes, int *n, shape_t **shapes)
 {
     const int n_shards = sampler_shards(run->sampler, run->comm->size);
     const int64_t n_evaluated = evaluation_batch(run->dataset);
@@ -54,7 +54,7 @@ static err_t prepare_batch(const task_run_t *run, int64_t n)
     return ERR_OK;
 }
 
-static err_t plan(task_run_t *run)
+static err_t classifier_plan(task_run_t *run)
 {
     const dataset_info_t *info = &run->dataset->info;
     evaluator_t *evaluator;
@@ -78,7 +78,7 @@ static err_t plan(task_run_t *run)
     return exec_ready(run->exec);
 }
 
-static void close_run(task_run_t *run)
+static void classifier_close(task_run_t *run)
 {
     if (run->state) evaluator_close(run->state);
     mem_free(&run->state);
@@ -99,7 +99,7 @@ static const char *list_classes(const dataset_info_t *info, char *space, size_t 
     return space;
 }
 
-static void describe(const task_run_t *run)
+static void classifier_describe(const task_run_t *run)
 {
     const dataset_info_t *info = &run->dataset->info;
     char classes[128];
@@ -110,7 +110,8 @@ static void describe(const task_run_t *run)
 }
 
 /* With several classes an annotation for each, without a place. */
-static err_t show(const task_run_t *run, const batch_t *batch, int64_t i, arena_t *memory, sample_t *out)
+static err_t classifier_show(const task_run_t *run, const batch_t *batch, int64_t i, arena_t *memory,
+                             sample_t *out)
 {
     const int n_classes = run->dataset->info.n_classes;
     const void *field = batch->fields[0].data;
@@ -127,7 +128,7 @@ static err_t show(const task_run_t *run, const batch_t *batch, int64_t i, arena_
     return ERR_OK;
 }
 
-static err_t run_pass(task_run_t *run, const task_pass_t *pass, task_cost_t *cost)
+static err_t classifier_pass(task_run_t *run, const task_pass_t *pass, task_cost_t *cost)
 {
     const exec_batch_t *part = pass->part;
     const int64_t step = (int64_t)part->step;
@@ -145,7 +146,7 @@ static err_t run_pass(task_run_t *run, const task_pass_t *pass, task_cost_t *cos
     return ERR_OK;
 }
 
-static err_t find_nonfinite(task_run_t *run, const exec_batch_t *part, char where[TASK_WHERE_MAX])
+static err_t classifier_find_nonfinite(task_run_t *run, const exec_batch_t *part, char where[TASK_WHERE_MAX])
 {
     exec_nonfinite_t found = {.sample = 0};
     TRY(exec_find_nonfinite(run->exec, part, &found));
@@ -153,7 +154,7 @@ static err_t find_nonfinite(task_run_t *run, const exec_batch_t *part, char wher
     return ERR_OK;
 }
 
-static err_t evaluate(task_run_t *run, evaluation_t *out)
+static err_t classifier_evaluate(task_run_t *run, evaluation_t *out)
 {
     return evaluator_run(run->state, out);
 }
@@ -162,12 +163,12 @@ const task_kind_t task_classifiers = {.name = "classifier",
                                       .is_default = true,
                                       .defaults = {.batch = 64},
                                       .sources = "",
-                                      .check_options = check_options,
-                                      .list_sizes = list_sizes,
-                                      .plan = plan,
-                                      .close = close_run,
-                                      .describe = describe,
-                                      .show = show,
-                                      .pass = run_pass,
-                                      .find_nonfinite = find_nonfinite,
-                                      .evaluate = evaluate};
+                                      .check_options = classifier_check_options,
+                                      .list_sizes = classifier_list_sizes,
+                                      .plan = classifier_plan,
+                                      .close = classifier_close,
+                                      .describe = classifier_describe,
+                                      .show = classifier_show,
+                                      .pass = classifier_pass,
+                                      .find_nonfinite = classifier_find_nonfinite,
+                                      .evaluate = classifier_evaluate};
