@@ -14,9 +14,9 @@
 #include "cluster/session/disk_wait.h"
 #include "train/guard/replicas.h"
 #include "train/replay/plan.h"
-#include "train/run/checkpoint_content.h"
 #include "train/run/options.h"
 #include "train/run/setup.h"
+#include "train/weights/model_file.h"
 
 /* Compares what is computed again with what the run recorded; rank 0. A wrong rank's gradients reach all others in the
  * next sum, so the first difference decides: gradients come before the weights that they change, and each step before
