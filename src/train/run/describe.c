@@ -239,11 +239,12 @@ err_t trainer_print_header(trainer_t *t)
     return ERR_OK;
 }
 
-void trainer_print_plan(const trainer_t *t)
+void train_print_plan(const train_model_t *model, const train_input_t *input, const task_run_t *run,
+                      const comm_timing_t *timing)
 {
-    log_note("  compute %s; %s of activations", t->model.algorithms.about,
-             figure_bytes((double)exec_arena_bytes(t->model.exec)).text);
-    print_choices(t->model.exec, told_batch(&t->input, &t->task.run), &t->learning.buffer.timing);
+    log_note("  compute %s; %s of activations", model->algorithms.about,
+             figure_bytes((double)exec_arena_bytes(model->exec)).text);
+    print_choices(model->exec, told_batch(input, run), timing);
 }
 
 static void record_data(json_t *j, const train_input_t *input)

@@ -10,8 +10,7 @@
 err_t train_choose_folder(const train_options_t *options, train_output_t *output);
 /* Creates the output folder; waits for a job that may be dead, refuses a living one. */
 err_t train_own_folder(comm_t *comm, train_output_t *output);
-/* Not collective. Gives the folder up; after a failed set-up also removes it if train_own_folder created it and it is
- * empty. */
+/* Not collective. Gives the folder up; after a failed set-up removes it if train_own_folder made it and it is empty. */
 void train_leave_folder(const train_output_t *output, bool failed);
 
 /* --resume: finds the checkpoint and inherits its options. */
@@ -57,8 +56,9 @@ err_t trainer_open_out(trainer_t *t);
 err_t trainer_begin(trainer_t *t);
 loader_options_t trainer_loader_options(trainer_t *t);
 
-/* Not collective. Prints the rest of the header. */
-void trainer_print_plan(const trainer_t *t);
+/* Not collective. Prints the rest of the header. timing: of sums of gradients. */
+void train_print_plan(const train_model_t *model, const train_input_t *input, const task_run_t *run,
+                      const comm_timing_t *timing);
 
 /* Not collective. Writes the run record. */
 err_t trainer_record_run(trainer_t *t);

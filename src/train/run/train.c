@@ -44,7 +44,7 @@ static err_t set_up(trainer_t *t)
     TRY(trace_file_begin(comm, &trace, &t->output.trace));
     TRY(trainer_begin(t));
     TRY(comm_agree(comm, guests_open(&t->guests, t), "preparing to compare ranks"));
-    trainer_print_plan(t);
+    train_print_plan(&t->model, &t->input, &t->task.run, &t->learning.buffer.timing);
     return ERR_OK;
 }
 
