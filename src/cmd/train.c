@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* `dptrain train`: parses options and the config file. The run itself is train/run/train.c. */
-#include "train/run/train.h"
-#include "train/run/options.h"
+/* `dptrain train`: parses options and the config file. The run itself is train/start/train.c. */
+#include "train/start/train.h"
+#include "train/start/options.h"
 
 #include <stdio.h>
 

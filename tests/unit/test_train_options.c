@@ -5,7 +5,7 @@
 
 #include "base/mem.h"
 #include "tests/tap.h"
-#include "train/run/options.h"
+#include "train/start/options.h"
 
 typedef struct parsed {
     train_options_t options;

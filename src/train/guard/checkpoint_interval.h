@@ -5,7 +5,7 @@
 #ifndef TRAIN_GUARD_CHECKPOINT_INTERVAL_H
 #define TRAIN_GUARD_CHECKPOINT_INTERVAL_H
 
-#include "train/run/train_options.h"
+#include "train/run/options.h"
 
 /* What checkpoints cost. */
 enum { CHECKPOINT_COSTS = 9 };

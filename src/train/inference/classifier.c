@@ -16,7 +16,7 @@
 #include "data/show/sheet.h"
 #include "train/feed/data.h"
 #include "train/inference/trained_model.h"
-#include "train/run/choose_algorithms.h"
+#include "train/start/choose_algorithms.h"
 #include "train/task/evaluate.h"
 
 /* Where an evaluation finds its data; rank 0 decides. */

@@ -18,8 +18,8 @@
 #include "train/detect/evaluate.h"
 #include "train/detect/train_options.h"
 #include "train/inference/trained_model.h"
-#include "train/run/choose_algorithms.h"
-#include "train/run/options.h"
+#include "train/start/choose_algorithms.h"
+#include "train/start/options.h"
 
 typedef struct detector_run {
     const inference_options_t *options;

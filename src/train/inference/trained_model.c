@@ -12,7 +12,7 @@
 #include "base/mem.h"
 #include "cluster/comm/comm.h"
 #include "cluster/session/disk_wait.h"
-#include "train/run/options.h"
+#include "train/start/options.h"
 #include "train/task/task.h"
 #include "train/weights/model_file.h"
 #include "train/weights/weights.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Words of the progress bar and of log lines during training. When to show them is left to train/run. */
+/* Words of the progress bar and of log lines during training. When to show them is left to train/guard. */
 #include "train/output/status.h"
 
 #include <stdbool.h>

@@ -12,7 +12,7 @@
 #include "base/mem.h"
 #include "base/version.h"
 #include "store/checkpoint/store.h"
-#include "train/run/options.h"
+#include "train/start/options.h"
 
 static const char step_begin[] = "{\"record\":\"step\",\"step\":";
 static const int64_t longest_file = INT64_C(1) << 34;

@@ -14,8 +14,8 @@
 #include "cluster/session/disk_wait.h"
 #include "train/guard/replicas.h"
 #include "train/replay/plan.h"
-#include "train/run/options.h"
-#include "train/run/setup.h"
+#include "train/start/options.h"
+#include "train/start/setup.h"
 #include "train/weights/model_file.h"
 
 /* Compares what is computed again with what the run recorded; rank 0. A wrong rank's gradients reach all others in the

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The parts of a training run, each with its own fields. A function takes the parts that it works on, or the
- * whole (trainer.h) where it works on most. Internal to train/run. */
+ * whole (trainer.h) where it works on most. */
 #ifndef TRAIN_RUN_PARTS_H
 #define TRAIN_RUN_PARTS_H
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* A training run: its state and its stages. Internal to train/run; train/run/train.h is the entry point. */
+/* A training run: its state, and what the loop is made of. It starts in train/start/train.h. */
 #ifndef TRAIN_RUN_TRAINER_H
 #define TRAIN_RUN_TRAINER_H
 
 #include "cluster/session/runtime.h"
 #include "train/run/guest.h"
+#include "train/run/options.h"
 #include "train/run/parts.h"
-#include "train/run/train_options.h"
 
 /* Values that follow the gradients in the same allreduce; after them, the floats of guests (guest.h). */
 enum {
@@ -79,7 +79,7 @@ typedef struct trainer {
     guests_t guests;
 } trainer_t;
 
-/* Collective. From the position to the end, once set up (train/run/setup.h). */
+/* Collective. From the position to the end, once set up (train/start/setup.h). */
 err_t trainer_loop(trainer_t *t);
 
 /* Collective. Runs step t->at.step, and moves t->at past it. ERR_GATE naming step and layer when the loss is not finite.

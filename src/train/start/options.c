@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Options of a training run: their table, the config file, validation, what a resumed run inherits from its checkpoint, and
  * those that change nothing. */
-#include "train/run/options.h"
+#include "train/start/options.h"
 
 #include <assert.h>
 #include <errno.h>

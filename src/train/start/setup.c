@@ -10,9 +10,9 @@
 #include "compute/models/rcnn.h"
 #include "train/feed/data.h"
 #include "train/guard/target.h"
-#include "train/run/choose_algorithms.h"
-#include "train/run/options.h"
-#include "train/run/setup.h"
+#include "train/start/choose_algorithms.h"
+#include "train/start/options.h"
+#include "train/start/setup.h"
 
 /* For the sizes of images, where a shared folder is slow. */
 #define LOOK_SEC 0.3

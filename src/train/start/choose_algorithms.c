@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Decides on rank 0 which algorithm each layer uses, broadcasts the choice, and maintains the cache of
  * measurements. Measuring is left to compute/graph. */
-#include "train/run/choose_algorithms.h"
+#include "train/start/choose_algorithms.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Training steps without a run: no folder, no records, no checkpoints. For benchmarks. */
-#ifndef TRAIN_RUN_TRIAL_H
-#define TRAIN_RUN_TRIAL_H
+#ifndef TRAIN_START_TRIAL_H
+#define TRAIN_START_TRIAL_H
 
 #include "cluster/session/runtime.h"
 #include "train/run/trainer.h"

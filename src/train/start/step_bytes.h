@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Launches of a training step and the bytes that they move, counted without a device. Not collective. */
-#ifndef TRAIN_RUN_STEP_BYTES_H
-#define TRAIN_RUN_STEP_BYTES_H
+#ifndef TRAIN_START_STEP_BYTES_H
+#define TRAIN_START_STEP_BYTES_H
 
 #include "compute/graph/graph.h"
 

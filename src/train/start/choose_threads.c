@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Where a run's number of threads comes from: the user, the checkpoint, or a measurement of how many pay for the model, whose
  * cache is kept here. Timing a step is left to compute/graph. */
-#include "train/run/choose_threads.h"
+#include "train/start/choose_threads.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -20,8 +20,8 @@
 #include "cluster/hosts/machine.h"
 #include "cluster/session/disk_wait.h"
 #include "compute/graph/measure.h"
-#include "train/run/options.h"
-#include "train/run/setup.h"
+#include "train/start/options.h"
+#include "train/start/setup.h"
 
 enum { FORMAT = 1, KEY_MAX = 1024, CACHE_MAX = 1 << 18 };
 /* Fewer threads are chosen unless more are faster by this factor; beside other processes, if fewer are. */

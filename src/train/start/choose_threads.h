@@ -3,8 +3,8 @@
  * small model that gains little from more. Rank 0 measures, and all ranks follow. What it measures beside other
  * processes holds for this run; the rest is cached in threads.txt (fs_cache_path), a line
  * "MACHINE; MODEL = THREADS" each. */
-#ifndef TRAIN_RUN_CHOOSE_THREADS_H
-#define TRAIN_RUN_CHOOSE_THREADS_H
+#ifndef TRAIN_START_CHOOSE_THREADS_H
+#define TRAIN_START_CHOOSE_THREADS_H
 
 #include "cluster/session/runtime.h"
 #include "compute/graph/measure.h"

@@ -17,8 +17,8 @@
 #include "cluster/session/disk_wait.h"
 #include "data/dataset/content.h"
 #include "store/checkpoint/store.h"
-#include "train/run/options.h"
-#include "train/run/setup.h"
+#include "train/start/options.h"
+#include "train/start/setup.h"
 
 /* In the folder of a run: the folder of its TensorBoard events. */
 #define EVENTS_NAME "tensorboard.txt"

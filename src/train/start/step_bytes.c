@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Runs a training step on a backend that counts kernels instead of running them (backend_t.counted). */
-#include "train/run/step_bytes.h"
+#include "train/start/step_bytes.h"
 
 #include <stdio.h>
 #include <string.h>

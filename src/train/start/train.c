@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* One run from start to end: runtime, set-up, the loop, and what must be closed after any of them failed. */
-#include "train/run/train.h"
+#include "train/start/train.h"
 
 #include <math.h>
 #include <signal.h>
@@ -9,7 +9,7 @@
 #include "base/progress.h"
 #include "cluster/session/signals.h"
 #include "train/guard/guard.h"
-#include "train/run/setup.h"
+#include "train/start/setup.h"
 
 /* What can be refused cheaply comes first, then the header, then what takes time. */
 static err_t set_up(trainer_t *t)

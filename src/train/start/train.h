@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* `dptrain train`: one run from start to end. */
-#ifndef TRAIN_RUN_TRAIN_H
-#define TRAIN_RUN_TRAIN_H
+#ifndef TRAIN_START_TRAIN_H
+#define TRAIN_START_TRAIN_H
 
-#include "train/run/train_options.h"
+#include "train/run/options.h"
 
 /* Collective. Trains, logs progress, and writes metrics and checkpoints; with --preview, only draws the first samples.
  *

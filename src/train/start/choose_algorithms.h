@@ -3,8 +3,8 @@
  * measuring. Rank 0 decides and broadcasts, so that all ranks compute alike. Measurements are cached in
  * ${XDG_CACHE_HOME:-~/.cache}/dptrain/algorithms-HASH.txt, where HASH covers CPU (with its generation, caches and
  * instruction sets), backend, threads and format. The cache can be removed at any time. */
-#ifndef TRAIN_RUN_CHOOSE_ALGORITHMS_H
-#define TRAIN_RUN_CHOOSE_ALGORITHMS_H
+#ifndef TRAIN_START_CHOOSE_ALGORITHMS_H
+#define TRAIN_START_CHOOSE_ALGORITHMS_H
 
 #include "cluster/session/runtime.h"
 #include "train/run/choices.h"

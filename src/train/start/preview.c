@@ -12,8 +12,8 @@
 #include "data/load/images.h"
 #include "data/show/sheet.h"
 #include "train/feed/data.h"
-#include "train/run/options.h"
-#include "train/run/setup.h"
+#include "train/start/options.h"
+#include "train/start/setup.h"
 
 /* Samples up to LARGE pixels wide are drawn whole, small ones enlarged to about SIDE; of large ones there are FEW. */
 enum { MANY = 24, FEW = 12, SIDE = 224, LARGE = 480, TITLE_MAX = FS_PATH_MAX + 256 };

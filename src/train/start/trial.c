@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /* Training steps for `dptrain bench step`: a trainer without folder, records or checkpoints, run one whole
  * batch at a time. Timing statistics are left to tools/bench. */
-#include "train/run/trial.h"
+#include "train/start/trial.h"
 
 #include "base/figure.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "compute/graph/measure.h"
 #include "data/dataset/dataset.h"
-#include "train/run/options.h"
-#include "train/run/setup.h"
+#include "train/start/options.h"
+#include "train/start/setup.h"
 
 struct trial {
     trainer_t t;

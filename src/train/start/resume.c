@@ -11,8 +11,8 @@
 #include "data/dataset/content.h"
 #include "store/checkpoint/store.h"
 #include "train/run/checkpoint_content.h"
-#include "train/run/options.h"
-#include "train/run/setup.h"
+#include "train/start/options.h"
+#include "train/start/setup.h"
 
 /* Earlier versions kept the best of the main metric alone, as best_accuracy: 0 before the first validation. */
 static err_t read_best(const checkpoint_t *checkpoint, const task_metrics_t *metrics, train_position_t *at)

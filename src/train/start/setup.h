@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Sets up a trainer, in this order. A run (train.c) calls all, a trial, a replay and --preview what they need. Collective,
  * unless stated otherwise. */
-#ifndef TRAIN_RUN_SETUP_H
-#define TRAIN_RUN_SETUP_H
+#ifndef TRAIN_START_SETUP_H
+#define TRAIN_START_SETUP_H
 
 #include "train/run/trainer.h"
 

@@ -12,8 +12,8 @@
 #include "cluster/hosts/machine.h"
 #include "compute/models/model.h"
 #include "train/guard/checkpoint_interval.h"
-#include "train/run/options.h"
-#include "train/run/setup.h"
+#include "train/start/options.h"
+#include "train/start/setup.h"
 
 enum { METRICS_SCHEMA = 1 };
 
