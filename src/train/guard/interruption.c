@@ -340,7 +340,7 @@ static void act(int number, double end_sec)
     }
     end_metrics(&last);
     say(&last);
-    if (last.locked) checkpoint_store_prune(t->output.folder, trainer_keep(t), -1, NULL);
+    if (last.locked) checkpoint_store_prune(t->output.folder, train_keep(t->options, &t->at), -1, NULL);
     owner_leave(t->output.owner);
 }
 

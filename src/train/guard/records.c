@@ -51,20 +51,22 @@ static err_t record_step(void *trainer, const step_result_t *r)
 
 enum { EVALUATION_TEXT_MAX = TASK_TEXT_MAX + 64 };
 
-/* "validation loss 0.1234 accuracy 0.9876" */
-static void evaluation_text(const trainer_t *t, const evaluation_t *eval, char out[EVALUATION_TEXT_MAX])
+/* "validation loss 0.1234 accuracy 0.9876"; of some samples (--eval-samples) with their number. */
+static void evaluation_text(const task_metrics_t *metrics, const evaluation_t *eval, bool some,
+                            char out[EVALUATION_TEXT_MAX])
 {
     char text[TASK_TEXT_MAX];
-    task_metrics_text(&t->task.metrics, eval->values, text);
+    task_metrics_text(metrics, eval->values, text);
     int used = snprintf(out, EVALUATION_TEXT_MAX, "validation %s", text);
-    if (t->options->eval_samples)
+    if (some)
         snprintf(out + used, (size_t)(EVALUATION_TEXT_MAX - used), " (%lld samples)", (long long)eval->n);
 }
 
 static void show_epoch(const trainer_t *t, const epoch_result_t *r)
 {
     char trained[TASK_TEXT_MAX], validated[EVALUATION_TEXT_MAX] = "", waited[INPUT_STATS_TEXT_MAX];
-    if (r->evaluated) evaluation_text(t, &r->evaluation, validated);
+    if (r->evaluated)
+        evaluation_text(&t->task.metrics, &r->evaluation, t->options->eval_samples > 0, validated);
     progress_clear_line();
     if (r->between) {
         log_info("step %lld  %s  %s", (long long)t->at.step, validated, figure_time(r->evaluation_sec).text);

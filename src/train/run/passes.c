@@ -78,12 +78,12 @@ static err_t compute_part(train_step_t *step, const exec_batch_t *part, task_cos
 }
 
 /* Samples [first, first + n) of a batch. */
-static exec_batch_t slice_of(const trainer_t *t, const exec_batch_t *batch, int64_t first, int64_t n)
+static exec_batch_t slice_of(const graph_t *graph, const exec_batch_t *batch, int64_t first, int64_t n)
 {
     exec_batch_t slice = *batch;
     slice.n = n;
-    for (int i = 0; i < t->model.graph->n_inputs; i++) {
-        const graph_value_t *input = &t->model.graph->values[t->model.graph->inputs[i].value];
+    for (int i = 0; i < graph->n_inputs; i++) {
+        const graph_value_t *input = &graph->values[graph->inputs[i].value];
         if (!batch->input[i]) continue; /* the task's passes set it */
         slice.input[i] = (const char *)batch->input[i] +
                          first * shape_count(input->shape) * (int64_t)dtype_size(input->dtype);
@@ -98,7 +98,7 @@ static exec_batch_t shard_of(const trainer_t *t, const exec_batch_t *batch, int6
     int64_t first, n;
     int number = t->comm->rank * t->input.n_shards + i;
     n = sampler_shard(t->input.sampler, n_global, number, t->comm->size, &first);
-    exec_batch_t shard = slice_of(t, batch, first - (int64_t)batch->first_sample, n);
+    exec_batch_t shard = slice_of(t->model.graph, batch, first - (int64_t)batch->first_sample, n);
     if (t->learning.shards) shard.states = shards_states(t->learning.shards, i);
     return shard;
 }
@@ -106,7 +106,7 @@ static exec_batch_t shard_of(const trainer_t *t, const exec_batch_t *batch, int6
 static exec_batch_t part_of_shard(const trainer_t *t, const exec_batch_t *shard, int index)
 {
     int64_t first, n = train_part(&t->input, shard->n, index, &first);
-    return slice_of(t, shard, first, n);
+    return slice_of(t->model.graph, shard, first, n);
 }
 
 static err_t find_nonfinite(const train_step_t *step, char where[TASK_WHERE_MAX])

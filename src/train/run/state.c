@@ -137,9 +137,9 @@ void trainer_release_content(trainer_content_t *content)
     mem_free(&content->category_ids);
 }
 
-ckpt_keep_t trainer_keep(const trainer_t *t)
+ckpt_keep_t train_keep(const train_options_t *o, const train_position_t *at)
 {
-    return (ckpt_keep_t){narrow_int(t->options->keep), t->options->keep_best ? t->at.best_step : -1};
+    return (ckpt_keep_t){narrow_int(o->keep), o->keep_best ? at->best_step : -1};
 }
 
 static err_t submit_checkpoint(trainer_t *t)
@@ -147,8 +147,9 @@ static err_t submit_checkpoint(trainer_t *t)
     trainer_content_t content;
     TRY(trainer_make_content(t, t->model.states.host, &content));
     guests_saving(&t->guests);
-    err_t err = ckpt_async_submit(t->saving.writer, t->output.folder, t->at.step, trainer_keep(t),
-                                  &content.model.content, content.model.n_steady);
+    err_t err =
+        ckpt_async_submit(t->saving.writer, t->output.folder, t->at.step, train_keep(t->options, &t->at),
+                          &content.model.content, content.model.n_steady);
     trainer_release_content(&content);
     return err;
 }

@@ -11,16 +11,16 @@
 #include "base/mem.h"
 #include "cluster/comm/watchdog.h"
 
-static train_step_t *step_of(trainer_t *t, int64_t number)
+static train_step_t *step_of(train_steps_t *steps, int64_t number)
 {
-    return &t->steps.slots[step_slot(number)];
+    return &steps->slots[step_slot(number)];
 }
 
 /* The batch of step `number`: t->at.step, or the one after it while that one is in flight. */
 static err_t take_batch(trainer_t *t, int64_t number, train_step_t *step)
 {
     const bool follows = number > t->at.step;
-    const double fed_sec = follows ? step_of(t, t->at.step)->feed_sec : 0;
+    const double fed_sec = follows ? step_of(&t->steps, t->at.step)->feed_sec : 0;
     exec_batch_t *batch = &step->batch;
     *step = (train_step_t){
         .t = t, .number = number, .follows = follows, .fed_sec = fed_sec, .start = clock_sec()};
@@ -119,11 +119,11 @@ static err_t launch(void *context, void *recording)
 }
 
 /* NCCL requires that all ranks record and launch alike, so this depends only on what they have in common. */
-static bool someone_is_idle(const trainer_t *t, int64_t n_global)
+static bool someone_is_idle(const sampler_t *sampler, int64_t n_global, int size)
 {
     int64_t first;
-    for (int rank = 0; rank < t->comm->size; rank++)
-        if (sampler_share(t->input.sampler, n_global, rank, t->comm->size, &first) == 0) return true;
+    for (int rank = 0; rank < size; rank++)
+        if (sampler_share(sampler, n_global, rank, size, &first) == 0) return true;
     return false;
 }
 
@@ -132,14 +132,14 @@ static err_t run_or_launch(train_step_t *step, err_t (*run)(void *context))
     trainer_t *t = step->t;
     const recorded_batch_t batch = {step->n_global, step_slot(step->number),
                                     t->steps.n_done >= RATE_WARMUP_STEPS};
-    if (someone_is_idle(t, step->n_global)) return run(step);
+    if (someone_is_idle(t->input.sampler, step->n_global, t->comm->size)) return run(step);
     return recorded_step_run(&t->model.recorded, t->comm, batch, (recorded_work_t){run, step}, launch);
 }
 
 /* Up to the summed gradients; STEP_THROUGH up to the new weights. Then the loader fetches the next batch. */
 static err_t start_step(trainer_t *t, int64_t number)
 {
-    train_step_t *step = step_of(t, number);
+    train_step_t *step = step_of(&t->steps, number);
     TRY(take_batch(t, number, step));
     watchdog_phase("computing step %lld", (long long)number);
     put_tail(step);
@@ -311,7 +311,7 @@ static void count_usage(step_cost_t *cost)
 err_t trainer_step(trainer_t *t, step_result_t *result)
 {
     step_cost_t used = {0};
-    train_step_t *step = step_of(t, t->at.step);
+    train_step_t *step = step_of(&t->steps, t->at.step);
     count_usage(&used);
     if (!t->steps.ahead) TRY(start_step(t, t->at.step));
     t->steps.ahead = may_go_ahead(t);

@@ -105,7 +105,7 @@ err_t trainer_checkpoint(trainer_t *t, bool wait);
 err_t trainer_average_states(trainer_t *t);
 
 /* Which checkpoints pruning keeps. */
-ckpt_keep_t trainer_keep(const trainer_t *t);
+ckpt_keep_t train_keep(const train_options_t *options, const train_position_t *at);
 
 /* Rank 0, every step, not collective. Records a finished write. Returns its error, or logs a warning with
  * --on-checkpoint-error continue. */
