@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Guest: gathers and writes the end record, the last of a run, and prints it. When a run ends is left to loop.c and
+/* Guest: gathers and writes the record of the end of a run, and prints it. When a run ends is left to loop.c and
  * interruption.c. */
 #include <sys/resource.h>
 

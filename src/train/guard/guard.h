@@ -23,7 +23,7 @@ void interruption_release(void);
 enum { INTERRUPTION_TEXT_MAX = 3 * FS_PATH_MAX };
 void interruption_how_to_resume(const char *folder, int64_t step, char out[INTERRUPTION_TEXT_MAX]);
 
-/* Rank 0, not collective. Writes the last record of a run: why it ended, its speed, its peak memory.
+/* Rank 0, not collective. Writes the record of a run's end: why it ended, its speed, its peak memory.
  *
  *   metrics  the run's, or a copy with a json writer of its own
  *   peaks    [n] peak memory in bytes: of rank 0, and the greatest */

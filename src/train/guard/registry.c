@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The guests of a run in the order in which they are called. A step is on record, and counted, before a signal may save
- * its position (interruption); then ranks are compared, and the user is told; the end record sums up what came before it. */
+ * its position (interruption); then the user is told, and ranks are compared; the end record sums up what came before it. */
 #include "train/guard/guard.h"
 
 extern const guest_t bad_images_guest, checkpoint_interval_guest, compare_files_guest, end_record_guest,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Sums the costs of steady steps, times layers, reports the profile and writes the trace. Measuring a step is left to
- * step.c. */
+/* Two guests: telemetry sums the costs of steady steps and times layers; at the end, profile reports them and writes the
+ * trace. Measuring a step is left to step.c. */
 #include "train/guard/telemetry.h"
 
 #include <math.h>

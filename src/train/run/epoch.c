@@ -120,6 +120,7 @@ err_t trainer_end_epoch(trainer_t *t)
         TRY(comm_agree(t->comm, guests_after_epoch(&t->guests, &result), "writing metrics"));
         if (result.evaluated) TRY(follow_evaluation(t, due, &result.evaluation));
     }
+    TRY(guests_begin_change(&t->guests, CHANGE_STEP));
     t->at.evaluation_due = false;
     if (epoch_end) train_next_epoch(&t->at);
     return ERR_OK;

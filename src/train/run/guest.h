@@ -62,7 +62,7 @@ typedef enum change { CHANGE_STEP, CHANGE_EVALUATION } change_t;
 typedef struct guest {
     const char *name;
 
-    /* Whether it takes part. Where one of its collective members is set, the same on all ranks. NULL: always. */
+    /* Whether it takes part: if on some ranks alone, none of its members calls collectives. NULL: always. */
     bool (*wanted)(const struct trainer *t);
     /* Floats in the tail of every step's allreduce, the same on all ranks. */
     int64_t (*floats)(const struct trainer *t);
@@ -87,7 +87,8 @@ typedef struct guest {
      * evaluation, with averaged running statistics. */
     err_t (*begin_change)(void *state, change_t change);
     err_t (*end_change)(void *state, change_t change);
-    /* Collective. After a step; the position has moved on. */
+    /* Collective. After a step; the position has moved on, and host memory holds the state of that step until the next
+     * begin_change, as after end_change. */
     err_t (*after_step)(void *state, const step_result_t *result);
 
     /* Collective. Verifies the state, with no step in flight: before an evaluation or a checkpoint, and where a loss is

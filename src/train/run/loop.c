@@ -12,8 +12,10 @@
 static err_t follow_step(trainer_t *t, bool save)
 {
     const bool epoch_end = t->at.batch == sampler_batches(t->input.sampler); /* trainer_end_epoch moves on */
-    if (t->at.evaluation_due) TRY(trainer_end_epoch(t));
-    TRY(guests_end_change(&t->guests, CHANGE_STEP));
+    if (t->at.evaluation_due) {
+        TRY(trainer_end_epoch(t));
+        TRY(guests_end_change(&t->guests, CHANGE_STEP));
+    }
     return save || guests_saves(&t->guests, epoch_end) ? trainer_checkpoint(t, false) : ERR_OK;
 }
 

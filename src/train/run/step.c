@@ -40,8 +40,8 @@ static err_t take_batch(trainer_t *t, int64_t number, train_step_t *step)
     return ERR_OK;
 }
 
-/* What this rank adds to the sums beside gradients and losses: its wishes, and the floats of guests. A checkpoint that could not be written ends the run on all
- * ranks: they agree on the error after the allreduce. */
+/* What this rank adds to the sums beside gradients and losses: its wishes, and the floats of guests. All ranks agree on the
+ * error of a checkpoint that rank 0 could not write, once they have read of it. */
 static void put_tail(train_step_t *step)
 {
     trainer_t *t = step->t;
