@@ -56,7 +56,7 @@ supervise_open() {
     place=$(life_place)
     process_stat $$ && start=${fields[19]}
     life_clock
-    life_origin=$centi
+    life_origin=$centi supervised_since=$centi # --max-time counts from here, also if the job began earlier
     if [[ -n $life_begun ]]; then
         supervise_adopt "$place"
         life_add job_continue "job=$job_id" "place=$place" "pid:=$$" "start_time:=${start:-}" "folder=$work"
@@ -170,9 +170,8 @@ supervise_start() {
     "${reset[@]}" true 2>/dev/null || reset=(env)
     job_lifeline KILL
     # setsid: Ctrl-C reaches the start through supervise_on_signal only.
-    # --max-time counts from the first start.
     life_clock
-    setsid "${reset[@]}" "DPTRAIN_SUPERVISOR=$work" "DPTRAIN_JOB_AGE=$(((centi - life_origin) / 100))" "${lifeline[@]}" bash "$here/run.sh" "${given[@]}" </dev/null {err}>&- &
+    setsid "${reset[@]}" "DPTRAIN_SUPERVISOR=$work" "DPTRAIN_JOB_AGE=$(((centi - supervised_since) / 100))" "${lifeline[@]}" bash "$here/run.sh" "${given[@]}" </dev/null {err}>&- &
     child=$! code=''
     until [[ -n $code ]]; do
         [[ ${#signals[@]} -eq 0 ]] || supervise_pass_on
@@ -258,6 +257,14 @@ supervise_fault() {
     rm -f "$work/ranks"
 }
 
+# Prints why the run ended, as its last record says.
+supervise_why() {
+    local line='' file=$super_path/metrics.jsonl
+    own_file "$file"
+    [[ -n $file_fault ]] || line=$(own_read "$file" $((file_size > 65536 ? file_size - 65536 : 0)) | grep -a '^{"record":"end",' | tail -n 1) || true
+    [[ $line =~ ^\{\"record\":\"end\",\"reason\":\"([A-Za-z0-9 ]{1,40})\" ]] && echo "${BASH_REMATCH[1]}" || echo finished
+}
+
 # Whether another start makes sense; if not, sets reason.
 supervise_again() {
     local newest wait=0
@@ -267,7 +274,7 @@ supervise_again() {
     fi
     # The shell reports a start that was killed as 128 + signal, and one that was asked to end, by others, too.
     if ((code != 5)) && ! ((code > 128 && code != 129 && code != 130 && code != 143)); then
-        reason=$([[ $code -eq 0 ]] && echo finished || echo "ended with code $code")
+        reason=$([[ $code -eq 0 ]] && supervise_why || echo "ended with code $code")
         return 1
     fi
     supervise_fault

@@ -636,6 +636,14 @@ lost() { # HOST
     [ ! -e "$OUT" ]
 }
 
+@test "each start is told how old the job is, for --max-time" {
+    plan 'echo "$DPTRAIN_JOB_AGE" >>"$HOSTS/ages"; sleep 1.5; checkpoint 5; exit 5' 'echo "$DPTRAIN_JOB_AGE" >>"$HOSTS/ages"'
+    supervised -np 2 --restarts 3 -- train
+    [ "$status" -eq 0 ]
+    mapfile -t ages <"$HOSTS/ages"
+    [ "${ages[0]}" -lt "${ages[1]}" ]
+}
+
 @test "a rank that dies: training ends with the weights of a run without faults" {
     export PATH=$real_path DPTRAIN_BIN=$root/dptrain OMPI_MCA_mpi_yield_when_idle=1
     command -v mpirun >/dev/null || skip "mpirun is not here"

@@ -142,6 +142,8 @@ typedef struct train_saving {
     err_info_t last_write;
     double begun_sec;           /* of the checkpoint in progress */
     double stall_sec, cost_sec; /* of the checkpoint in progress; cost_sec: of all ranks, as rank 0 sees it */
+    double
+        written_sec; /* of the last checkpoint that was written: copied, written and verified; 0: none yet */
     int64_t last_step;
     double last_sec;
 } train_saving_t;

@@ -53,6 +53,7 @@ err_t trainer_poll_checkpoint(trainer_t *t)
     json_real(j, "verify_sec", result.verify_sec);
     json_string(j, "error", result.error.code == ERR_OK ? NULL : result.error.message);
     TRY(metrics_end(&t->output.records, true));
+    t->saving.written_sec = result.copy_sec + result.write_sec + result.verify_sec;
     t->saving.last_write = result.error;
     if (result.error.code == ERR_OK || result.error.code == ERR_PEER ||
         strcmp(t->options->on_checkpoint_error, "stop") == 0)
