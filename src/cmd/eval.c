@@ -39,7 +39,7 @@ static const char *const scores[] = {"auto", "bbox", "segm", NULL};
 static const opt_t detector_table[] = {
     {"score", OPT_CHOICE, FIELD(score), "auto", 0, 0, scores, NULL,
      "what to score; auto: boxes, and masks if the model or FILE has them", OPT_COMMON},
-    {"write-results", OPT_STRING, FIELD(inference.results), NULL, 0, 0, NULL, "DIR",
+    {"write-results", OPT_STRING, FIELD(inference.write_results), NULL, 0, 0, NULL, "DIR",
      "write the detections to DIR/bbox.json and DIR/segm.json, in COCO's results format", OPT_COMMON},
 };
 

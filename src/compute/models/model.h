@@ -74,7 +74,8 @@ const char *model_precision(dtype_t compute);
  * either with a detector. */
 err_t model_build(const char *name, const model_options_t *options, graph_t **out);
 
-/* Options that build the same layers again, but for what is frozen; norm_epsilon is borrowed from the graph. */
+/* Options that build the same layers again, for inference: without what is frozen, groups of batch norm, smoothing of labels
+ * and zeroed residuals. norm_epsilon is borrowed from the graph. */
 model_options_t model_options_of(const graph_t *graph);
 
 /* For builders: adds the loss and the names that all models have.

@@ -249,9 +249,9 @@ static err_t find_data(void *context, comm_alive_t alive, void *alive_context)
     const open_watch_t watch = {alive, alive_context};
     if (o->json) TRY(fs_check_target(o->json));
     if (o->png) TRY(fs_check_target(o->png));
-    if (o->results) {
-        TRY(fs_make_folder(o->results));
-        TRY(fs_check_writable(o->results));
+    if (o->write_results) {
+        TRY(fs_make_folder(o->write_results));
+        TRY(fs_check_writable(o->write_results));
     }
     const char *data = o->data ? o->data : run->model->about.data;
     if (!o->data && !fs_exists(data))
@@ -493,10 +493,10 @@ static err_t show_results(const detector_run_t *run)
     const detection_outcome_t outcome = detection_evaluator_outcome(run->evaluator);
     char path[FS_PATH_MAX], name[32];
     log_info("found    %s objects", figure_count(outcome.results->n).text);
-    for (score_type_t type = 0; type < SCORE_TYPE_COUNT && run->options->results; type++) {
+    for (score_type_t type = 0; type < SCORE_TYPE_COUNT && run->options->write_results; type++) {
         if (!outcome.results->has[type]) continue;
         snprintf(name, sizeof name, "%s.json", score_type_names[type]);
-        TRY(fs_join(path, run->options->results, name));
+        TRY(fs_join(path, run->options->write_results, name));
         disk_wait_begin("writing", path);
         const err_t err = results_write(outcome.results, outcome.truths, type, path);
         disk_wait_end();

@@ -35,10 +35,10 @@ typedef struct inference_options {
     bool threads_given; /* by --threads; otherwise fewer if training used fewer */
     /* Evaluation. */
     split_t split;
-    const char *png;     /* output: contact sheet of the worst mistakes */
-    int64_t n_worst;     /* mistakes to draw in png; of detectors, images */
-    score_type_t score;  /* of detectors; SCORE_TYPE_COUNT: what the model or the files have */
-    const char *results; /* output of detectors: folder of bbox.json and segm.json */
+    const char *png;           /* output: contact sheet of the worst mistakes */
+    int64_t n_worst;           /* mistakes to draw in png; of detectors, images */
+    score_type_t score;        /* of detectors; SCORE_TYPE_COUNT: what the model or the files have */
+    const char *write_results; /* output of detectors: folder of bbox.json and segm.json */
     bool per_category;
     /* Prediction. */
     const image_list_t *images; /* at least one; NULL: an evaluation */

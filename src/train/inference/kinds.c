@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The kinds of models and the choice among them. What each does is left to its own file. */
+/* Evaluation and prediction: reads the model, and leaves the rest to its kind. */
 #include "train/inference/trained_model.h"
 
 extern const inference_t inference_classifier, inference_detector;

@@ -7,7 +7,6 @@
 
 #include "base/json.h"
 #include "train/feed/input_stats.h"
-#include "train/task/evaluate.h"
 #include "train/task/metric.h"
 
 struct trainer;

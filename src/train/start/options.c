@@ -494,7 +494,7 @@ err_t train_options_check(train_options_t *o)
     const model_t *model;
     TRY(model_find(o->model, &model));
     o->kind = task_kind_of(model);
-    /* With --resume the checkpoint's model is not known yet; what it cannot have is then a change that is refused. */
+    /* With --resume the checkpoint's model is not known yet. */
     if (!o->kind->is_default || strcmp(o->resume, "none") == 0 || train_options_given(o, "model"))
         TRY(train_options_check_model(o));
     if (!o->batch && !o->batch_per_rank) o->batch = o->kind->defaults.batch;

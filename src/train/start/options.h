@@ -24,14 +24,14 @@ err_t train_options_read_config(train_options_t *options, char **storage);
 /* Refuses conflicts and derives values; called after parsing, before MPI. */
 err_t train_options_check(train_options_t *options);
 
+/* The part of it that depends on the kind of model. It is left open for --resume without --model until it is known that
+ * there is no checkpoint, which would name the model. */
+err_t train_options_check_model(train_options_t *options);
+
 /* What follows from the task once a step's samples and a new run's steps are known: the rate, unless it is set, and
  * warm-up, unless options of it are given. */
 void train_options_set_rate(train_options_t *options, int64_t batch);
 void train_options_set_warmup(train_options_t *options, int64_t n_steps);
-
-/* The part of it that depends on the kind of model. It is left open for --resume without --model until it is known that
- * there is no checkpoint, which would name the model. */
-err_t train_options_check_model(train_options_t *options);
 
 /* Refuses --lr-scale in a new run without the batch that --lr is meant for. */
 err_t train_options_check_scale(const train_options_t *options);

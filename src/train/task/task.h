@@ -95,8 +95,8 @@ typedef struct task_kind {
     err_t (*transform)(const void *options, transform_settings_t *settings); /* or NULL */
 
     /* Set-up, in this order: completes what the model is built with (or NULL); refuses a model or data that do not fit
-     * the run, and chooses the micro-batch (or NULL); lists the sizes to choose algorithms for, *shapes of which are
-     * to be freed with mem_free (collective); plans all batches and the evaluation. */
+     * the run, and chooses the micro-batch (or NULL); lists the sizes to choose algorithms for
+     * (sizes[ALGORITHMS_MAX_SIZES], after the *n that are there; free *shapes with mem_free; collective); plans all batches and the evaluation. */
     err_t (*set_model)(task_run_t *run, model_options_t *options);
     err_t (*check_model)(task_run_t *run);
     err_t (*list_sizes)(const task_run_t *run, batch_size_t *sizes, int *n, shape_t **shapes);
