@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "train/run/step.h"
+#include "train/run/passes.h"
 
 void step_trace(int64_t step, const char *name, double start, double end, int64_t n_bytes)
 {

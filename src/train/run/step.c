@@ -2,7 +2,7 @@
 /* One training step: the batch, what this rank adds to the sums, forward and backward passes (passes.c), the sum of the
  * gradients over the ranks, what was summed with them, the update, the times. A GPU that needs no host in between runs
  * all of it as one recording, and the step after it begins before its result is read. */
-#include "train/run/step.h"
+#include "train/run/passes.h"
 
 #include <math.h>
 #include <sys/resource.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* One training step: what step.c and passes.c share. */
-#ifndef TRAIN_RUN_STEP_H
-#define TRAIN_RUN_STEP_H
+/* Forward and backward of a step, for step.c, with its marks, times and places in memory. */
+#ifndef TRAIN_RUN_PASSES_H
+#define TRAIN_RUN_PASSES_H
 
 #include "train/run/trainer.h"
 
