@@ -70,7 +70,8 @@ typedef struct guest {
     err_t (*begin)(void *state);
     void (*close)(void **state);
 
-    /* Before the loop (WISH_STOP alone matters) and before each step, in which the wish is granted: WISH_….
+    /* Before the loop, where WISH_STOP alone matters, and before each step: WISH_…, which is granted after that step, or one
+     * later where that one is in flight by then. On a GPU the step before may still be in flight.
      *
      *   begins  a step begins */
     unsigned (*wishes)(void *state, bool begins);
@@ -79,15 +80,17 @@ typedef struct guest {
     void (*put)(void *state, float *floats);
     err_t (*take)(void *state, const float *floats);
     /* Whether something may follow after `done` steps in all that needs their weights: a guest that saves, ends or
-     * verifies the run there. Otherwise a GPU may have begun the next step before after_step and what follows it. */
+     * verifies the run there. Otherwise a GPU may have begun the next step before after_step and what follows it. The same
+     * on all ranks, unless the job is being ended. */
     bool (*pauses)(const void *state, int64_t done);
-    /* begin_change: weights, optimizer state or position in host memory are about to change; steps that a device runs
-     * through change none. end_change: they belong together again, after CHANGE_EVALUATION for the time of an
-     * evaluation, with averaged running statistics. */
+    /* begin_change: weights, optimizer state or position in host memory are about to change: before the update of a step
+     * (not of one that a device runs through), around the moving average of an evaluation, before the next epoch.
+     * end_change: they belong together again: as the loop begins, after an evaluation and the end of an epoch, and, with
+     * CHANGE_EVALUATION and averaged running statistics, for the time of an evaluation. After a step, after_step tells. */
     err_t (*begin_change)(void *state, change_t change);
     err_t (*end_change)(void *state, change_t change);
-    /* Collective. After a step; the position has moved on, and host memory holds the state of that step until the next
-     * begin_change, as after end_change. */
+    /* Collective. After a step; the position has moved on. Host memory holds the state of that step until the next
+     * begin_change, unless a device runs steps through. */
     err_t (*after_step)(void *state, const step_result_t *result);
 
     /* Collective. Verifies the state, with no step in flight: before an evaluation or a checkpoint, and where a loss is
@@ -97,9 +100,10 @@ typedef struct guest {
     err_t (*verify)(void *state, bool with_states);
     /* After an epoch or an evaluation; the ranks agree on errors. */
     err_t (*after_epoch)(void *state, const epoch_result_t *result);
-    /* Why the run is over before its last step; the same on all ranks. NULL: it is not. */
+    /* Why the run is over before its last step, which follows from what all ranks know after a step that pauses. NULL: it is
+     * not. */
     const char *(*over)(const void *state);
-    /* Why the run stopped, if this guest wished it; or NULL. */
+    /* Why the run stopped, if this guest wished it; or NULL, as on ranks that did not. */
     const char *(*why)(const void *state);
 
     /* Whether a checkpoint is due after a step and what followed it; the same on all ranks. */

@@ -26,7 +26,7 @@ static err_t take_batch(trainer_t *t, int64_t number, train_step_t *step)
         .t = t, .number = number, .follows = follows, .fed_sec = fed_sec, .start = clock_sec()};
     watchdog_phase("reading the data of step %lld", (long long)number);
     TRY(prefetcher_next(&t->input.prefetcher, &step->data));
-    t->steps.slowed_sec = t->steps.shared_sec = 0;
+    t->steps.slowed_sec = t->steps.shared_sec = 0; /* of steps that no other is ahead of (plan.ahead) */
     step_slowdown(t, "data", t->input.max_local);
     step->have_data = clock_sec();
     step->cost.data = step->have_data - step->start;
