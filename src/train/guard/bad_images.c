@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Guest: images that could not be read. The ranks hear of new ones in the step's sums, and then share them
  * (train/feed/data.h). */
-#include "base/mem.h"
 #include "train/feed/data.h"
 #include "train/run/trainer.h"
 
@@ -44,19 +43,17 @@ static err_t bad_images_at_end(void *state, const run_end_t *end)
     return s->dataset->ops->read ? corrupt_samples_share(s->comm, s->bad) : ERR_OK;
 }
 
-static err_t bad_images_open(trainer_t *t, void **state)
+static err_t bad_images_open(trainer_t *t, void *state)
 {
-    bad_images_t *s;
-    TRY(mem_new(sizeof *s, "sharing corrupt samples", &s));
-    *state = s;
+    bad_images_t *s = state;
     *s = (bad_images_t){.comm = t->comm, .dataset = t->input.dataset, .bad = &t->input.bad};
     return ERR_OK;
 }
 
 const guest_t bad_images_guest = {.name = "bad images",
+                                  .state_bytes = sizeof(bad_images_t),
                                   .floats = bad_images_floats,
                                   .open = bad_images_open,
-                                  .close = guest_free_state,
                                   .put = bad_images_put,
                                   .take = bad_images_take,
                                   .after_step = bad_images_after_step,

@@ -10,7 +10,6 @@
 #include "base/clock.h"
 #include "base/figure.h"
 #include "base/log.h"
-#include "base/mem.h"
 #include "base/progress.h"
 #include "base/stats.h"
 #include "train/run/trainer.h"
@@ -56,12 +55,10 @@ void checkpoint_interval_text(const train_options_t *o, double cost_sec,
                  RATE_WARMUP_STEPS);
 }
 
-static err_t interval_open(trainer_t *t, void **state)
+static err_t interval_open(trainer_t *t, void *state)
 {
-    interval_t *s;
+    interval_t *s = state;
     const double before_sec = t->saving.record.cost_sec;
-    TRY(mem_new(sizeof *s, "the interval of checkpoints", &s));
-    *state = s;
     *s = (interval_t){.options = t->options,
                       .at = &t->at,
                       .steps = &t->steps,
@@ -123,8 +120,8 @@ static void interval_saved(void *state, double cost_sec, json_t *j)
 }
 
 const guest_t checkpoint_interval_guest = {.name = "checkpoint interval",
+                                           .state_bytes = sizeof(interval_t),
                                            .open = interval_open,
-                                           .close = guest_free_state,
                                            .wishes = interval_wishes,
                                            .pauses = interval_pauses,
                                            .saves = interval_saves,

@@ -2,7 +2,6 @@
 /* Guest: the run's hashes of its image files: compared between ranks before each checkpoint, and kept beside the checkpoints
  * for a resumed run. The exchange is left to train/feed/data.c. */
 #include "base/log.h"
-#include "base/mem.h"
 #include "cluster/comm/watchdog.h"
 #include "data/dataset/content.h"
 #include "train/feed/data.h"
@@ -45,17 +44,15 @@ static bool compare_files_wanted(const trainer_t *t)
     return t->input.dataset->content != NULL;
 }
 
-static err_t compare_files_open(trainer_t *t, void **state)
+static err_t compare_files_open(trainer_t *t, void *state)
 {
-    compare_files_t *s;
-    TRY(mem_new(sizeof *s, "comparing the contents of files", &s));
-    *state = s;
+    compare_files_t *s = state;
     *s = (compare_files_t){.comm = t->comm, .dataset = t->input.dataset, .folder = t->output.folder};
     return ERR_OK;
 }
 
 const guest_t compare_files_guest = {.name = "compare files",
+                                     .state_bytes = sizeof(compare_files_t),
                                      .wanted = compare_files_wanted,
                                      .open = compare_files_open,
-                                     .close = guest_free_state,
                                      .before_save = compare_before_save};

@@ -52,13 +52,6 @@ err_t end_record_write(trainer_t *t, metrics_t *metrics, const char *why, const 
     return metrics_end(metrics, true);
 }
 
-/* The whole run is what it sums up. */
-static err_t end_record_open(trainer_t *t, void **state)
-{
-    *state = t;
-    return ERR_OK;
-}
-
 static err_t end_record_at_end(void *state, const run_end_t *end)
 {
     trainer_t *t = state;
@@ -86,4 +79,4 @@ static err_t end_record_at_end(void *state, const run_end_t *end)
     return comm_agree(t->comm, err, "writing metrics");
 }
 
-const guest_t end_record_guest = {.name = "end record", .open = end_record_open, .at_end = end_record_at_end};
+const guest_t end_record_guest = {.name = "end record", .at_end = end_record_at_end};

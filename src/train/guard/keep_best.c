@@ -2,7 +2,6 @@
 /* Guest: --keep-best, a checkpoint after the best evaluation, and the paths of checkpoints at the end. Pruning the others
  * is left to store/checkpoint. */
 #include "base/log.h"
-#include "base/mem.h"
 #include "cluster/session/disk_wait.h"
 #include "store/checkpoint/store.h"
 #include "train/run/trainer.h"
@@ -15,11 +14,9 @@ typedef struct keep_best {
     const task_metrics_t *metrics;
 } keep_best_t;
 
-static err_t keep_best_open(trainer_t *t, void **state)
+static err_t keep_best_open(trainer_t *t, void *state)
 {
-    keep_best_t *keep;
-    TRY(mem_new(sizeof *keep, "the best checkpoint", &keep));
-    *state = keep;
+    keep_best_t *keep = state;
     *keep = (keep_best_t){.keeps = t->options->keep_best,
                           .at = &t->at,
                           .saving = &t->saving,
@@ -58,7 +55,7 @@ static err_t keep_best_at_end(void *state, const run_end_t *end)
 }
 
 const guest_t keep_best_guest = {.name = "keep best",
+                                 .state_bytes = sizeof(keep_best_t),
                                  .open = keep_best_open,
-                                 .close = guest_free_state,
                                  .saves = keep_best_saves,
                                  .at_end = keep_best_at_end};

@@ -103,11 +103,4 @@ static err_t record_epoch(void *trainer, const epoch_result_t *r)
     return metrics_end(&t->output.records, true);
 }
 
-static err_t open_records(trainer_t *t, void **state)
-{
-    *state = t;
-    return ERR_OK;
-}
-
-const guest_t records_guest = {
-    .name = "records", .open = open_records, .after_step = record_step, .after_epoch = record_epoch};
+const guest_t records_guest = {.name = "records", .after_step = record_step, .after_epoch = record_epoch};

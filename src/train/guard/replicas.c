@@ -418,12 +418,10 @@ static bool replicas_wanted(const trainer_t *t)
     return t->comm->size > 1 && !t->options->replicas_off;
 }
 
-static err_t replicas_open(trainer_t *t, void **state)
+static err_t replicas_open(trainer_t *t, void *state)
 {
     static const char what[] = "preparing to compare replicas";
-    replicas_t *s;
-    TRY(mem_new(sizeof *s, what, &s));
-    *state = s;
+    replicas_t *s = state;
     *s = (replicas_t){.comm = t->comm,
                       .at = &t->at,
                       .model = &t->model,
@@ -440,14 +438,14 @@ static err_t replicas_open(trainer_t *t, void **state)
     return ERR_OK;
 }
 
-static void replicas_close(void **state)
+static void replicas_close(void *state)
 {
-    replicas_t *s = *state;
-    if (s) mem_free(&s->notes);
-    mem_free(state);
+    replicas_t *s = state;
+    mem_free(&s->notes);
 }
 
 const guest_t replicas_guest = {.name = "replicas",
+                                .state_bytes = sizeof(replicas_t),
                                 .wanted = replicas_wanted,
                                 .open = replicas_open,
                                 .close = replicas_close,

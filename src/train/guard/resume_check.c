@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "base/mem.h"
 #include "base/progress.h"
 #include "base/version.h"
 #include "train/run/trainer.h"
@@ -123,11 +122,9 @@ static bool resume_check_wanted(const trainer_t *t)
     return t->saving.resumed_from[0] != '\0';
 }
 
-static err_t resume_check_open(trainer_t *t, void **state)
+static err_t resume_check_open(trainer_t *t, void *state)
 {
-    resume_check_t *s;
-    TRY(mem_new(sizeof *s, "the check of a resumed run", &s));
-    *state = s;
+    resume_check_t *s = state;
     *s = (resume_check_t){.options = t->options,
                           .runtime = &t->runtime,
                           .comm = t->comm,
@@ -140,7 +137,7 @@ static err_t resume_check_open(trainer_t *t, void **state)
 }
 
 const guest_t resume_check_guest = {.name = "resume check",
+                                    .state_bytes = sizeof(resume_check_t),
                                     .wanted = resume_check_wanted,
                                     .open = resume_check_open,
-                                    .close = guest_free_state,
                                     .after_step = compare_first};

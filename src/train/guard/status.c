@@ -4,7 +4,6 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "base/mem.h"
 #include "base/progress.h"
 #include "train/run/trainer.h"
 
@@ -16,11 +15,9 @@ typedef struct progress {
     double step_sec; /* over the last dozen steps; records hold every step */
 } progress_t;
 
-static err_t status_open(trainer_t *t, void **state)
+static err_t status_open(trainer_t *t, void *state)
 {
-    progress_t *p;
-    TRY(mem_new(sizeof *p, "progress", &p));
-    *state = p;
+    progress_t *p = state;
     p->t = t;
     return ERR_OK;
 }
@@ -69,7 +66,8 @@ static err_t after_step(void *state, const step_result_t *r)
 }
 
 const guest_t status_guest = {.name = "status",
+                              .state_bytes = sizeof(progress_t),
                               .open = status_open,
                               .begin = status_begin,
-                              .close = guest_free_state,
+
                               .after_step = after_step};

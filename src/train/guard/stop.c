@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Guest: SIGUSR1 stops a run after its step, with a checkpoint. */
 #include "base/log.h"
-#include "base/mem.h"
 #include "cluster/session/signals.h"
 #include "train/guard/guard.h"
 
@@ -11,11 +10,9 @@ typedef struct stop {
     const train_position_t *at;
 } stop_t;
 
-static err_t stop_open(trainer_t *t, void **state)
+static err_t stop_open(trainer_t *t, void *state)
 {
-    stop_t *stop;
-    TRY(mem_new(sizeof *stop, "a stop", &stop));
-    *state = stop;
+    stop_t *stop = state;
     *stop = (stop_t){.comm = t->comm, .output = &t->output, .at = &t->at};
     return ERR_OK;
 }
@@ -44,8 +41,8 @@ static err_t stop_at_end(void *state, const run_end_t *end)
 }
 
 const guest_t stop_guest = {.name = "stop",
+                            .state_bytes = sizeof(stop_t),
                             .open = stop_open,
-                            .close = guest_free_state,
                             .wishes = stop_wishes,
                             .why = stop_why,
                             .at_end = stop_at_end};

@@ -159,13 +159,11 @@ static double share_factor(const train_input_t *input, int size)
     return least > 0 ? most / least : HUGE_VAL;
 }
 
-static err_t stragglers_open(trainer_t *t, void **state)
+static err_t stragglers_open(trainer_t *t, void *state)
 {
     static const char what[] = "preparing to compare the ranks' times";
     const comm_t *comm = t->comm;
-    stragglers_t *s;
-    TRY(mem_new(sizeof *s, what, &s));
-    *state = s;
+    stragglers_t *s = state;
     s->comm = comm;
     s->at = &t->at;
     s->records = &t->output.records;
@@ -175,16 +173,15 @@ static err_t stragglers_open(trainer_t *t, void **state)
                            share_factor(&t->input, comm->size), &s->times);
 }
 
-static void stragglers_close(void **state)
+static void stragglers_close(void *state)
 {
-    stragglers_t *s = *state;
-    if (!s) return;
+    stragglers_t *s = state;
     mem_free(&s->steps);
     rank_times_close(&s->times);
-    mem_free(state);
 }
 
 const guest_t stragglers_guest = {.name = "stragglers",
+                                  .state_bytes = sizeof(stragglers_t),
                                   .wanted = stragglers_wanted,
                                   .floats = stragglers_floats,
                                   .open = stragglers_open,

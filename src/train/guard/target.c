@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/mem.h"
 #include "train/run/trainer.h"
 
 enum { NAME_BYTES = 32 };
@@ -86,11 +85,9 @@ static bool target_wanted(const trainer_t *t)
     return t->options->target || t->options->target_accuracy > 0;
 }
 
-static err_t target_open(trainer_t *t, void **state)
+static err_t target_open(trainer_t *t, void *state)
 {
-    goal_t *goal;
-    TRY(mem_new(sizeof *goal, "a target", &goal));
-    *state = goal;
+    goal_t *goal = state;
     *goal = (goal_t){.metrics = &t->task.metrics, .at = &t->at, .comm = t->comm};
     return train_target_make(t->options->target, t->options->target_accuracy, goal->metrics, &goal->target);
 }
@@ -110,8 +107,8 @@ static err_t target_at_end(void *state, const run_end_t *end)
 }
 
 const guest_t target_guest = {.name = "target",
+                              .state_bytes = sizeof(goal_t),
                               .wanted = target_wanted,
                               .open = target_open,
-                              .close = guest_free_state,
                               .over = target_over,
                               .at_end = target_at_end};

@@ -14,22 +14,19 @@
 enum { RATE_RING = 1 << 16, LAYER_STEPS = 5 };
 
 /* Allocates and touches the ring. */
-static err_t telemetry_open(trainer_t *t, void **state)
+static err_t telemetry_open(trainer_t *t, void *state)
 {
-    telemetry_t *telemetry;
-    TRY(mem_new(sizeof *telemetry, "step times", &telemetry));
-    *state = telemetry;
+    telemetry_t *telemetry = state;
     telemetry->t = t;
     TRY(mem_new_array(RATE_RING, sizeof *telemetry->step_rates, "step times", &telemetry->step_rates));
     mem_touch(telemetry->step_rates, RATE_RING * sizeof *telemetry->step_rates);
     return ERR_OK;
 }
 
-static void telemetry_close(void **state)
+static void telemetry_close(void *state)
 {
-    telemetry_t *telemetry = *state;
-    if (telemetry) mem_free(&telemetry->step_rates);
-    mem_free(state);
+    telemetry_t *telemetry = state;
+    mem_free(&telemetry->step_rates);
 }
 
 /* In steady steps on the CPU. On a GPU, where timing synchronizes after every layer, in the last steps of the
@@ -118,14 +115,11 @@ static err_t report_profile(const telemetry_t *telemetry)
     return err;
 }
 
-const guest_t telemetry_guest = {
-    .name = "telemetry", .open = telemetry_open, .close = telemetry_close, .after_step = after_step};
-
-static err_t profile_open(trainer_t *t, void **state)
-{
-    *state = t;
-    return ERR_OK;
-}
+const guest_t telemetry_guest = {.name = "telemetry",
+                                 .state_bytes = sizeof(telemetry_t),
+                                 .open = telemetry_open,
+                                 .close = telemetry_close,
+                                 .after_step = after_step};
 
 /* Comes late: measuring the peak needs memory and time. */
 static err_t profile_at_end(void *state, const run_end_t *end)
@@ -136,4 +130,4 @@ static err_t profile_at_end(void *state, const run_end_t *end)
     return trace_file_write(&t->output.trace);
 }
 
-const guest_t profile_guest = {.name = "profile", .open = profile_open, .at_end = profile_at_end};
+const guest_t profile_guest = {.name = "profile", .at_end = profile_at_end};

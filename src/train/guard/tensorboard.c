@@ -2,7 +2,6 @@
 /* Guest: --tensorboard. The file format is left to train/output/tensorboard.c, the choice of the folder to set-up. */
 #include "train/output/tensorboard.h"
 
-#include "base/mem.h"
 #include "train/guard/guard.h"
 #include "train/run/trainer.h"
 
@@ -20,11 +19,9 @@ static bool events_wanted(const trainer_t *t)
     return t->options->tensorboard && t->comm->rank == 0;
 }
 
-static err_t events_open(trainer_t *t, void **state)
+static err_t events_open(trainer_t *t, void *state)
 {
-    events_t *events;
-    TRY(mem_new(sizeof *events, "--tensorboard", &events));
-    *state = events;
+    events_t *events = state;
     *events = (events_t){.file = &t->output.tensorboard,
                          .metrics = &t->task.metrics,
                          .optim = t->learning.optim,
@@ -59,8 +56,8 @@ static err_t events_after_epoch(void *state, const epoch_result_t *r)
 }
 
 const guest_t tensorboard_guest = {.name = "TensorBoard",
+                                   .state_bytes = sizeof(events_t),
                                    .wanted = events_wanted,
                                    .open = events_open,
-                                   .close = guest_free_state,
                                    .after_step = events_after_step,
                                    .after_epoch = events_after_epoch};

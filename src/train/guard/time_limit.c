@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "base/mem.h"
 #include "train/run/trainer.h"
 #include "train/task/evaluate.h"
 
@@ -33,11 +32,9 @@ static double job_sec(void)
     return clock_process_sec() + (valid ? (double)strtol(age, NULL, 10) : 0);
 }
 
-static err_t time_limit_open(trainer_t *t, void **state)
+static err_t time_limit_open(trainer_t *t, void *state)
 {
-    time_limit_t *limit;
-    TRY(mem_new(sizeof *limit, "--max-time", &limit));
-    *state = limit;
+    time_limit_t *limit = state;
     *limit = (time_limit_t){
         .t = t, .end_sec = clock_sec() + t->options->max_sec - job_sec(), .evaluation_sec = -1};
     return ERR_OK;
@@ -102,9 +99,9 @@ static const char *time_limit_why(const void *state)
 }
 
 const guest_t time_limit_guest = {.name = "time limit",
+                                  .state_bytes = sizeof(time_limit_t),
                                   .wanted = time_limit_wanted,
                                   .open = time_limit_open,
-                                  .close = guest_free_state,
                                   .wishes = time_limit_wishes,
                                   .after_step = time_limit_after_step,
                                   .after_epoch = time_limit_after_epoch,

@@ -56,19 +56,21 @@ enum { WISH_SAVE = 1, WISH_STOP = 2 };
  * evaluation. */
 typedef enum change { CHANGE_STEP, CHANGE_EVALUATION } change_t;
 
-/* Every member but the name may be NULL. `state` is what open made. Not collective, unless stated otherwise; collective
+/* Every member but the name may be NULL. `state` has state_bytes bytes of its own, zeroed before open and freed after close;
+ * 0: it is the trainer_t. Not collective, unless stated otherwise; collective
  * ones return the same error on all ranks. */
 typedef struct guest {
     const char *name;
+    size_t state_bytes;
 
     /* Whether it takes part: if on some ranks alone, none of its members calls collectives. NULL: always. */
     bool (*wanted)(const struct trainer *t);
     /* Floats in the tail of every step's allreduce, the same on all ranks. */
     int64_t (*floats)(const struct trainer *t);
     /* After set-up, with final weights; the ranks agree on errors. begin: as the loop begins; likewise. */
-    err_t (*open)(struct trainer *t, void **state);
+    err_t (*open)(struct trainer *t, void *state);
     err_t (*begin)(void *state);
-    void (*close)(void **state);
+    void (*close)(void *state);
 
     /* Before the loop, where WISH_STOP alone matters, and before each step: WISH_…, which is granted after that step, or one
      * later where that one is in flight by then. On a GPU the step before may still be in flight.
@@ -121,9 +123,6 @@ typedef struct guest {
     /* Seconds that it has cost this rank, for the `end` record. */
     double (*spent_sec)(const void *state);
 } guest_t;
-
-/* A close for states that own nothing else. */
-void guest_free_state(void **state);
 
 /* The guests that take part. */
 enum { GUESTS_MAX = 24 };

@@ -6,11 +6,6 @@
 
 #include "base/mem.h"
 
-void guest_free_state(void **state)
-{
-    mem_free(state);
-}
-
 /* The guests that have a member. */
 #define EACH(i, guests, member)                                                                              \
     for (int i = 0; i < (guests)->n; i++)                                                                    \
@@ -32,13 +27,26 @@ void guests_choose(const guest_t *const *registry, const struct trainer *t, gues
 
 err_t guests_open(guests_t *guests, struct trainer *t)
 {
-    EACH(i, guests, open) TRY(guests->at[i].guest->open(t, &guests->at[i].state));
+    for (int i = 0; i < guests->n; i++) {
+        const guest_t *guest = guests->at[i].guest;
+        void **state = &guests->at[i].state;
+        if (guest->state_bytes)
+            TRY(mem_new(guest->state_bytes, guest->name, state));
+        else
+            *state = t;
+        if (guest->open) TRY(guest->open(t, *state));
+    }
     return ERR_OK;
 }
 
 void guests_close(guests_t *guests)
 {
-    EACH(i, guests, close) guests->at[i].guest->close(&guests->at[i].state);
+    for (int i = 0; i < guests->n; i++) {
+        const guest_t *guest = guests->at[i].guest;
+        void **state = &guests->at[i].state;
+        if (*state && guest->close) guest->close(*state);
+        if (guest->state_bytes) mem_free(state);
+    }
     guests->n = 0;
 }
 
