@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The GPU of this process: which one, its streams and limits; device and pinned memory, and copies ordered on the
  * compute or the copy stream; recorded steps (CUDA graphs) with the values passed to them, and the marks that time
- * parts of a step. train/run decides what is recorded. Where launches are counted, there is no device. */
+ * parts of a step. train/run decides what to record. Launches can also be counted without a device. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

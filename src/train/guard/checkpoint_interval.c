@@ -70,15 +70,15 @@ static err_t interval_open(trainer_t *t, void *state)
 }
 
 /* With auto the first checkpoint of a run is due after the warm-up: it measures the cost. */
-static unsigned interval_wishes(void *state, bool begins)
+static unsigned interval_requests(void *state, bool begins)
 {
     const interval_t *s = state;
     const train_options_t *o = s->options;
     if (!s->has_clock || !begins) return 0;
     if (o->checkpoint_auto && s->costs.n == 0)
-        return s->steps->n_done >= RATE_WARMUP_STEPS && !s->begun ? WISH_SAVE : 0;
+        return s->steps->n_done >= RATE_WARMUP_STEPS && !s->begun ? REQUEST_SAVE : 0;
     const double interval_sec = o->checkpoint_auto ? s->costs.interval_sec : o->checkpoint_sec;
-    return interval_sec > 0 && clock_sec() - s->saving->last_sec >= interval_sec ? WISH_SAVE : 0;
+    return interval_sec > 0 && clock_sec() - s->saving->last_sec >= interval_sec ? REQUEST_SAVE : 0;
 }
 
 static bool due_at(const train_options_t *o, int64_t done)
@@ -122,7 +122,7 @@ static void interval_saved(void *state, double cost_sec, json_t *j)
 const guest_t checkpoint_interval_guest = {.name = "checkpoint interval",
                                            .state_bytes = sizeof(interval_t),
                                            .open = interval_open,
-                                           .wishes = interval_wishes,
+                                           .requests = interval_requests,
                                            .pauses = interval_pauses,
                                            .saves = interval_saves,
                                            .before_save = interval_before_save,

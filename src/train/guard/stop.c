@@ -17,11 +17,11 @@ static err_t stop_open(trainer_t *t, void *state)
     return ERR_OK;
 }
 
-static unsigned stop_wishes(void *state, bool begins)
+static unsigned stop_requests(void *state, bool begins)
 {
     (void)state;
     (void)begins;
-    return stop_requested() ? WISH_STOP : 0;
+    return stop_requested() ? REQUEST_STOP : 0;
 }
 
 static const char *stop_why(const void *state)
@@ -43,6 +43,6 @@ static err_t stop_at_end(void *state, const run_end_t *end)
 const guest_t stop_guest = {.name = "stop",
                             .state_bytes = sizeof(stop_t),
                             .open = stop_open,
-                            .wishes = stop_wishes,
+                            .requests = stop_requests,
                             .why = stop_why,
                             .at_end = stop_at_end};

@@ -15,7 +15,7 @@ typedef struct time_limit {
     double end_sec;        /* by clock_sec */
     double step_sec;       /* the longest, but for the first of the process, unless it is the only one */
     double evaluation_sec; /* the longest; -1: none yet */
-    bool wished;
+    bool requested;
 } time_limit_t;
 
 /* Rank 0's clock decides. */
@@ -79,9 +79,9 @@ static double checkpoints_sec(const trainer_t *t)
     return written_sec > 0 ? 2 * written_sec : (double)n_floats * sizeof(float) / 1e8;
 }
 
-/* Granted in the step that begins, or on a GPU in one that follows it in flight: the last one, if another would not end in
- * time. */
-static unsigned time_limit_wishes(void *state, bool begins)
+/* Whether the step that begins is the last (on a GPU one of those that are in flight by then), because another would not
+ * end in time. */
+static unsigned time_limit_requests(void *state, bool begins)
 {
     time_limit_t *limit = state;
     const trainer_t *t = limit->t;
@@ -89,20 +89,20 @@ static unsigned time_limit_wishes(void *state, bool begins)
     if (!begins) return 0;
     const double sec = n_steps * limit->step_sec + evaluations_sec(limit, t->at.step, t->at.step + n_steps) +
                        checkpoints_sec(t);
-    limit->wished |= clock_sec() + sec >= limit->end_sec;
-    return limit->wished ? WISH_STOP : 0;
+    limit->requested |= clock_sec() + sec >= limit->end_sec;
+    return limit->requested ? REQUEST_STOP : 0;
 }
 
 static const char *time_limit_why(const void *state)
 {
-    return ((const time_limit_t *)state)->wished ? "time limit reached" : NULL;
+    return ((const time_limit_t *)state)->requested ? "time limit reached" : NULL;
 }
 
 const guest_t time_limit_guest = {.name = "time limit",
                                   .state_bytes = sizeof(time_limit_t),
                                   .wanted = time_limit_wanted,
                                   .open = time_limit_open,
-                                  .wishes = time_limit_wishes,
+                                  .requests = time_limit_requests,
                                   .after_step = time_limit_after_step,
                                   .after_epoch = time_limit_after_epoch,
                                   .why = time_limit_why};

@@ -26,10 +26,9 @@ typedef struct step_result {
     int64_t nth;           /* in this process, from 1 */
     double rate;           /* learning rate */
     double sums[TASK_N_SUMS];
-    int64_t n;  /* samples that the sums are over, of all ranks */
-    bool whole; /* a whole batch, not the smaller last one of an epoch */
-    bool save,
-        stop; /* a guest of a rank wished it; with a step in flight, they are in the result of that one */
+    int64_t n;       /* samples that the sums are over, of all ranks */
+    bool whole;      /* a whole batch, not the smaller last one of an epoch */
+    bool save, stop; /* requested by a guest on any rank; with a step in flight, in the result of that one */
     step_cost_t cost;
 } step_result_t;
 
@@ -49,8 +48,8 @@ typedef struct run_end {
     bool stopped;    /* before its last step, to be continued */
 } run_end_t;
 
-/* What a guest may wish on any rank; all ranks follow. */
-enum { WISH_SAVE = 1, WISH_STOP = 2 };
+/* What a guest may request on any rank, for all of them. */
+enum { REQUEST_SAVE = 1, REQUEST_STOP = 2 };
 
 /* Weights, optimizer state and position change in a step, and weights change places with their moving average around an
  * evaluation. */
@@ -72,18 +71,18 @@ typedef struct guest {
     err_t (*begin)(void *state);
     void (*close)(void *state);
 
-    /* Before the loop, where WISH_STOP alone matters, and before each step: WISH_…, which is granted after that step, or one
+    /* Before the loop, where REQUEST_STOP alone matters, and before each step: REQUEST_…, which is met after that step, or one
      * later where that one is in flight by then. On a GPU the step before may still be in flight.
      *
      *   begins  a step begins */
-    unsigned (*wishes)(void *state, bool begins);
+    unsigned (*requests)(void *state, bool begins);
     /* Before a step, with its floats cleared: sets this rank's. take: the sums over all ranks, before the update, unless
      * a device has made it already. */
     void (*put)(void *state, float *floats);
     err_t (*take)(void *state, const float *floats);
-    /* Whether something may follow after `done` steps in all that needs their weights: a guest that saves, ends or
-     * verifies the run there. Otherwise a GPU may have begun the next step before after_step and what follows it. The same
-     * on all ranks, unless the job is being ended. */
+    /* Whether this guest may save, end or verify the run after `done` steps in all, and so needs the weights as they are
+     * then. Otherwise a GPU may have begun the next step before after_step and what follows it. The same on all ranks,
+     * unless the job is being ended. */
     bool (*pauses)(const void *state, int64_t done);
     /* begin_change: weights, optimizer state or position in host memory are about to change: before the update of a step
      * (not of one that a device runs through), around the moving average of an evaluation, before the next epoch.
@@ -105,7 +104,7 @@ typedef struct guest {
     /* Why the run is over before its last step, which follows from what all ranks know after a step that pauses. NULL: it is
      * not. */
     const char *(*over)(const void *state);
-    /* Why the run stopped, if this guest wished it; or NULL, as on ranks that did not. */
+    /* Why the run stopped, if this guest requested it; or NULL, as on ranks that did not. */
     const char *(*why)(const void *state);
 
     /* Whether a checkpoint is due after a step and what followed it; the same on all ranks. */
@@ -146,7 +145,7 @@ void *guests_state(const guests_t *guests, const guest_t *guest);
 
 /* Each calls the member of its name. */
 err_t guests_begin(guests_t *guests);
-unsigned guests_wishes(guests_t *guests, bool begins);
+unsigned guests_requests(guests_t *guests, bool begins);
 void guests_put(guests_t *guests, float *floats);
 err_t guests_take(guests_t *guests, const float *floats);
 bool guests_pauses(const guests_t *guests, int64_t done);

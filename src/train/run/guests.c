@@ -63,11 +63,11 @@ err_t guests_begin(guests_t *guests)
     return ERR_OK;
 }
 
-unsigned guests_wishes(guests_t *guests, bool begins)
+unsigned guests_requests(guests_t *guests, bool begins)
 {
-    unsigned wishes = 0;
-    EACH(i, guests, wishes) wishes |= guests->at[i].guest->wishes(guests->at[i].state, begins);
-    return wishes;
+    unsigned requests = 0;
+    EACH(i, guests, requests) requests |= guests->at[i].guest->requests(guests->at[i].state, begins);
+    return requests;
 }
 
 void guests_put(guests_t *guests, float *floats)

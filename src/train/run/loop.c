@@ -7,8 +7,8 @@
 #include "cluster/comm/watchdog.h"
 #include "train/run/trainer.h"
 
-/* What follows a step, or the start of a run that was stopped before it: the end of an epoch or an evaluation, if one is
- * due, and a checkpoint if one is due then, or wished (`save`). */
+/* After a step, or at the start of a run that was stopped before it: the end of an epoch or an evaluation, and a checkpoint,
+ * where they are due. save: a checkpoint was requested. */
 static err_t follow_step(trainer_t *t, bool save)
 {
     const bool epoch_end = t->at.batch == sampler_batches(t->input.sampler); /* trainer_end_epoch moves on */
@@ -27,7 +27,7 @@ static err_t begin_run(trainer_t *t, bool *stop)
     watchdog_time_calls(true);
     TRY(comm_agree(t->comm, guests_begin(&t->guests), "start-up"));
     TRY(guests_end_change(&t->guests, CHANGE_STEP));
-    int32_t asked = guests_wishes(&t->guests, false) & WISH_STOP ? 1 : 0;
+    int32_t asked = guests_requests(&t->guests, false) & REQUEST_STOP ? 1 : 0;
     TRY(comm_allreduce(t->comm, &asked, 1, DTYPE_I32, COMM_MAX, "start-up"));
     *stop = asked > 0;
     if (t->at.evaluation_due && !*stop) TRY(follow_step(t, false));

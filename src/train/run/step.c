@@ -40,16 +40,16 @@ static err_t take_batch(trainer_t *t, int64_t number, train_step_t *step)
     return ERR_OK;
 }
 
-/* What this rank adds to the sums beside gradients and losses: its wishes, and the floats of guests. All ranks agree on the
- * error of a checkpoint that rank 0 could not write, once they have read of it. */
+/* What this rank adds to the sums besides gradients and losses: its requests, and the floats of guests. If rank 0 could not
+ * write a checkpoint, all ranks learn of it here and agree on the error after the sum. */
 static void put_tail(train_step_t *step)
 {
     trainer_t *t = step->t;
     float *tail = step_tail(t, step->number);
     step->failure = t->comm->rank == 0 ? trainer_poll_checkpoint(t) : ERR_OK;
-    const unsigned wishes = guests_wishes(&t->guests, true);
-    tail[TAIL_SAVE] = wishes & WISH_SAVE ? 1 : 0;
-    tail[TAIL_STOP] = wishes & WISH_STOP ? 1 : 0;
+    const unsigned requests = guests_requests(&t->guests, true);
+    tail[TAIL_SAVE] = requests & REQUEST_SAVE ? 1 : 0;
+    tail[TAIL_STOP] = requests & REQUEST_STOP ? 1 : 0;
     tail[TAIL_FAILED] = step->failure != ERR_OK ? 1 : 0;
     guests_put(&t->guests, tail + TAIL_COUNT);
 }
@@ -272,8 +272,8 @@ static bool may_go_ahead(const trainer_t *t)
            !steps->held_stop && !trainer_epoch_follows(t, done) && !guests_pauses(&t->guests, done);
 }
 
-/* Keeps wishes until no step is in flight. */
-static void hold_wishes(train_steps_t *steps, step_result_t *result)
+/* Keeps requests until no step is in flight. */
+static void hold_requests(train_steps_t *steps, step_result_t *result)
 {
     steps->held_save |= result->save;
     steps->held_stop |= result->stop;
@@ -325,7 +325,7 @@ err_t trainer_step(trainer_t *t, step_result_t *result)
     result->cost.n_page_faults = used.n_page_faults;
     result->cost.cpu = used.cpu;
     result->nth = ++t->steps.n_done;
-    hold_wishes(&t->steps, result);
+    hold_requests(&t->steps, result);
     advance(t, result);
     return ERR_OK;
 }

@@ -11,7 +11,7 @@
 /* Values that follow the gradients in the same allreduce; after them, the floats of guests (guest.h). */
 enum {
     TAIL_SUMS,               /* [TASK_N_SUMS] */
-    TAIL_SAVE = TASK_N_SUMS, /* > 0: wished by a rank */
+    TAIL_SAVE = TASK_N_SUMS, /* > 0: requested by a rank */
     TAIL_STOP,
     TAIL_FAILED, /* > 0: a rank could not write a checkpoint */
     TAIL_COUNT
@@ -59,7 +59,7 @@ typedef struct train_steps {
     step_plan_t plan;
     train_step_t slots[BACKEND_SLOTS]; /* by number modulo BACKEND_SLOTS */
     bool ahead;                        /* step t->at.step has begun; within trainer_step: the one after it */
-    bool held_save, held_stop;         /* wished in a result, while the next step was in flight */
+    bool held_save, held_stop;         /* requested in a result, while the next step was in flight */
     /* Of the step in progress: injected slowdown, and waiting for --sync-bn; of the last, its time without slowdown. */
     double slowed_sec, shared_sec, unslowed_sec;
 } train_steps_t;

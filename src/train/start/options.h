@@ -24,8 +24,8 @@ err_t train_options_read_config(train_options_t *options, char **storage);
 /* Refuses conflicts and derives values; called after parsing, before MPI. */
 err_t train_options_check(train_options_t *options);
 
-/* The part of it that depends on the kind of model. It is left open for --resume without --model until it is known that
- * there is no checkpoint, which would name the model. */
+/* The checks that depend on the kind of model. With --resume but without --model they wait until a checkpoint, which would
+ * set the model, has been looked for and not found. */
 err_t train_options_check_model(train_options_t *options);
 
 /* What follows from the task once a step's samples and a new run's steps are known: the rate, unless it is set, and
