@@ -259,10 +259,11 @@ supervise_fault() {
 
 # Prints why the run ended, as its last record says.
 supervise_why() {
-    local line='' file=$super_path/metrics.jsonl
+    local line file=$super_path/metrics.jsonl
     own_file "$file"
-    [[ -n $file_fault ]] || line=$(own_read "$file" $((file_size > 65536 ? file_size - 65536 : 0)) | grep -a '^{"record":"end",' | tail -n 1) || true
-    [[ $line =~ ^\{\"record\":\"end\",\"reason\":\"([A-Za-z0-9 ]{1,40})\" ]] && echo "${BASH_REMATCH[1]}" || echo finished
+    line=$(own_read "$file" $((file_size > 65536 ? file_size - 65536 : 0)) | grep -a '^{"record":"end",' | tail -n 1) || true
+    line=$(life_field "$line" reason)
+    [[ $line =~ ^[A-Za-z0-9\ ]{1,40}$ ]] && echo "$line" || echo finished
 }
 
 # Whether another start makes sense; if not, sets reason.

@@ -239,6 +239,13 @@ int graph_count_losses(const graph_t *g, int n)
     return count;
 }
 
+bool graph_has_batch_norm(const graph_t *g)
+{
+    for (int i = 0; i < g->n_nodes; i++)
+        if (g->nodes[i].desc.kind == OP_BATCH_NORM && !g->nodes[i].desc.attr.batch_norm.frozen) return true;
+    return false;
+}
+
 void graph_weigh(graph_t *g, int loss, float weight)
 {
     if (g->status != ERR_OK) return;

@@ -142,6 +142,9 @@ void graph_weigh(graph_t *graph, int loss, float weight);
 /* The number of losses among the first n layers. */
 int graph_count_losses(const graph_t *graph, int n);
 
+/* Whether a layer is batch norm over batches, not frozen to its running statistics. */
+bool graph_has_batch_norm(const graph_t *graph);
+
 /* Begins a section of rows: inputs and layers added later belong to it. Its layers read values of section 0
  * only through operators that take whole batches and give rows. A layer whose operator mixes samples (batch
  * norm in training) cannot be part of it.

@@ -127,14 +127,6 @@ static err_t detect_set_model(task_run_t *run, model_options_t *options)
     return ERR_OK;
 }
 
-static bool has_trained_norm(const graph_t *graph)
-{
-    for (int i = 0; i < graph->n_nodes; i++)
-        if (graph->nodes[i].desc.kind == OP_BATCH_NORM && !graph->nodes[i].desc.attr.batch_norm.frozen)
-            return true;
-    return false;
-}
-
 /* The default fills a GPU. Never more than the largest share of a rank or shard, which are the same everywhere: with
  * --reproducible, passes do not depend on the number of ranks. */
 static int64_t choose_micro_batch(const task_run_t *run)
@@ -151,7 +143,7 @@ static err_t check_sync(const task_run_t *run)
     const int64_t n_train = run->dataset->info.n_samples[SPLIT_TRAIN], batch = run->global_batch;
     const int size = run->comm->size;
     if (!run->sync_bn) return ERR_OK;
-    if (!has_trained_norm(run->graph))
+    if (!graph_has_batch_norm(run->graph))
         RAISE(ERR_USAGE, "--sync-bn: all batch norm of %s is frozen; add --norm batch", run->model);
     if (batch % size != 0 || n_train % batch % size != 0)
         RAISE(ERR_USAGE,

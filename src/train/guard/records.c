@@ -18,9 +18,11 @@ static void put_gradients(const shards_t *shards, int size, json_t *j)
     json_array_end(j);
 }
 
-static void put_step(const trainer_t *t, const step_result_t *r, const double *values, json_t *j)
+static void put_step(const trainer_t *t, const step_result_t *r, json_t *j)
 {
+    double values[TASK_MAX_METRICS];
     const double gradient_norm = t->learning.optim->gradient_norm;
+    task_metrics_of_training(&t->task.metrics, r->sums, (double)r->n, values);
     json_int(j, "step", r->number);
     json_int(j, "epoch", r->epoch);
     task_metrics_json(&t->task.metrics, "", true, values, j);
@@ -39,12 +41,9 @@ static void put_step(const trainer_t *t, const step_result_t *r, const double *v
 static err_t record_step(void *trainer, const step_result_t *r)
 {
     trainer_t *t = trainer;
-    const task_metrics_t *metrics = &t->task.metrics;
     const bool sampled = r->number % t->options->log_every == 0;
-    double values[TASK_MAX_METRICS];
     json_t *j = metrics_begin(&t->output.records, RECORD_STEP);
-    task_metrics_of_training(metrics, r->sums, (double)r->n, values);
-    if (j) put_step(t, r, values, j);
+    if (j) put_step(t, r, j);
     if (sampled && t->options->kind->record) TRY(t->options->kind->record(&t->task.run, r->n, j));
     return metrics_end(&t->output.records, sampled || r->nth == 1); /* scripts/launch waits for the first */
 }

@@ -48,11 +48,16 @@ static err_t pull(const replicas_t *s)
     return optim_pull(s->learning->optim);
 }
 
+static uint64_t hash_states(const hd_buffer_t *states, uint64_t hash)
+{
+    return XXH3_64bits_withSeed(states->host, states->n_bytes, hash);
+}
+
 err_t replicas_hash(const train_model_t *model, const optim_t *optim, bool with_states, uint64_t *out)
 {
     TRY(hd_buffer_hash(&model->params, 0, out));
     for (int i = 0; i < optim->n_buffers; i++) TRY(hd_buffer_hash(&optim->buffers[i].flat, *out, out));
-    if (with_states) *out = XXH3_64bits_withSeed(model->states.host, model->states.n_bytes, *out);
+    if (with_states) *out = hash_states(&model->states, *out);
     return ERR_OK;
 }
 
@@ -351,9 +356,8 @@ static err_t replicas_verify(void *state, bool with_states)
     err_t err = replicas_hash(s->model, s->learning->optim, false, &s->hash);
     /* On the host it cannot fail. */
     if (s->on_device) TRY(comm_agree(s->comm, err, "comparing replicas"));
-    const hd_buffer_t *states = &s->model->states;
     replica_note_t mine = {s->hash, mean(s->check_sec, s->n_checks), mean(s->step_sec, s->n_steps)};
-    if (with_states) mine.hash = XXH3_64bits_withSeed(states->host, states->n_bytes, s->hash);
+    if (with_states) mine.hash = hash_states(&s->model->states, s->hash);
     TRY(comm_allgather(s->comm, &mine, sizeof mine, s->notes, "comparing replicas"));
     for (int i = 1; i < s->comm->size; i++) equal &= s->notes[i].hash == s->notes[0].hash;
     if (!equal) {

@@ -30,12 +30,8 @@ typedef struct resume_check {
 static bool same_norm_groups(const resume_check_t *s, const resume_record_t *r)
 {
     const train_options_t *o = s->options;
-    const graph_t *g = s->model->graph;
-    bool has_norm = false;
-    for (int i = 0; i < g->n_nodes; i++)
-        has_norm |= g->nodes[i].desc.kind == OP_BATCH_NORM && !g->nodes[i].desc.attr.batch_norm.frozen;
     const bool same_ranks = o->reproducible || r->ranks == s->comm->size;
-    if (!has_norm) return true;
+    if (!graph_has_batch_norm(s->model->graph)) return true;
     if (s->task->run.micro_batch > 0) return same_ranks && r->micro_batch == s->task->run.micro_batch;
     if (o->sync_bn || o->bn_group) return true;
     const int64_t shards = o->reproducible ? 1 : r->ranks, shards_now = o->reproducible ? 1 : s->comm->size;

@@ -72,9 +72,7 @@ static double evaluations_sec(const time_limit_t *limit, int64_t from, int64_t t
 /* A last checkpoint waits for one that is being written. Before the first one, 100 MB/s are assumed. */
 static double checkpoints_sec(const trainer_t *t)
 {
-    const graph_t *g = t->model.graph;
-    const int64_t n_floats =
-        g->n_flat_params + t->learning.optim->n_buffers * g->n_flat_trained + g->n_flat_states;
+    const int64_t n_floats = train_state_floats(t->model.graph, t->learning.optim);
     const double written_sec = t->saving.written_sec;
     return written_sec > 0 ? 2 * written_sec : (double)n_floats * sizeof(float) / 1e8;
 }

@@ -407,7 +407,7 @@ static err_t set_up(replay_t *r)
     ASSERT(t->options->reproducible > 0);
     TRY(trainer_restore(t));
     /* The checkpoint may have been written while the validation of its step was due. */
-    if (t->at.batch == sampler_batches(t->input.sampler)) train_next_epoch(&t->at);
+    if (train_epoch_ended(&t->at, &t->input)) train_next_epoch(&t->at);
     t->at.evaluation_due = false;
     t->steps.n = r->plan.to; /* the schedule knows the run's own length */
     t->saving.saved_threads = r->plan.n_threads;
@@ -433,7 +433,7 @@ static err_t replay_step(replay_t *r)
     trainer_t *t = &r->t;
     step_result_t result;
     TRY(trainer_step(t, &result));
-    if (t->at.batch == sampler_batches(t->input.sampler)) train_next_epoch(&t->at);
+    if (train_epoch_ended(&t->at, &t->input)) train_next_epoch(&t->at);
     TRY(share_verdict(r, comm->rank == 0 ? judge_gradients(&r->judge, &orders) : ERR_OK));
     if (r->judge.differs) return ERR_OK;
     TRY(comm_broadcast(comm, &orders, sizeof orders, 0, "comparing bits"));

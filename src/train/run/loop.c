@@ -11,7 +11,7 @@
  * where they are due. save: a checkpoint was requested. */
 static err_t follow_step(trainer_t *t, bool save)
 {
-    const bool epoch_end = t->at.batch == sampler_batches(t->input.sampler); /* trainer_end_epoch moves on */
+    const bool epoch_end = train_epoch_ended(&t->at, &t->input); /* trainer_end_epoch moves on */
     if (t->at.evaluation_due) {
         TRY(trainer_end_epoch(t));
         TRY(guests_end_change(&t->guests, CHANGE_STEP));

@@ -54,6 +54,12 @@ typedef struct train_input {
     int64_t n_trained;   /* samples of these steps, of all ranks */
 } train_input_t;
 
+/* Whether the position is behind the last batch of its epoch. */
+static inline bool train_epoch_ended(const train_position_t *at, const train_input_t *input)
+{
+    return at->batch == sampler_batches(input->sampler);
+}
+
 /* Size and first sample of a part of a shard of n samples. */
 static inline int64_t train_part(const train_input_t *input, int64_t n, int part, int64_t *first)
 {
@@ -103,6 +109,12 @@ typedef struct train_learning {
     schedule_t schedule;
     schedule_plateau_t plateau;
 } train_learning_t;
+
+/* Floats of the state that a checkpoint holds: weights, optimizer state, running statistics. */
+static inline int64_t train_state_floats(const graph_t *graph, const optim_t *optim)
+{
+    return graph->n_flat_params + optim->n_buffers * graph->n_flat_trained + graph->n_flat_states;
+}
 
 /* Learning rate of a step. */
 static inline double train_rate(const train_learning_t *learning, int64_t step)

@@ -255,16 +255,19 @@ static err_t parse_checkpoint_steps(train_options_t *o)
     return ERR_OK;
 }
 
-/* --checkpoint-every, --mtbf and --max-time. */
+/* 0: not given. */
+static err_t parse_duration(const char *key, const char *text, double *out_sec)
+{
+    *out_sec = 0;
+    if (!text || opt_duration(text, out_sec)) return ERR_OK;
+    RAISE(ERR_USAGE, "invalid --%s '%s': expected a duration such as 90m, 6h or 2d", key, text);
+}
+
+/* --checkpoint-every and --mtbf. */
 static err_t parse_checkpoint_every(train_options_t *o)
 {
     TRY(parse_checkpoint_steps(o));
-    o->mtbf_sec = 0;
-    o->max_sec = 0;
-    if (o->max_time && !opt_duration(o->max_time, &o->max_sec))
-        RAISE(ERR_USAGE, "invalid --max-time '%s': expected a duration such as 90m, 6h or 2d", o->max_time);
-    if (o->mtbf && !opt_duration(o->mtbf, &o->mtbf_sec))
-        RAISE(ERR_USAGE, "invalid --mtbf '%s': expected a duration such as 90m, 6h or 2d", o->mtbf);
+    TRY(parse_duration("mtbf", o->mtbf, &o->mtbf_sec));
     if (o->checkpoint_auto && !o->mtbf)
         RAISE(ERR_USAGE,
               "--checkpoint-every auto requires --mtbf, the mean time between failures of the job's hosts, "
@@ -512,6 +515,7 @@ err_t train_options_check(train_options_t *o)
     TRY(optim_options_check(&o->optim));
     if (o->batch) train_options_set_rate(o, o->batch);
     TRY(parse_checkpoint_every(o));
+    TRY(parse_duration("max-time", o->max_time, &o->max_sec));
     TRY(parse_check_replicas(o));
     TRY(check_evaluation(o));
     /* Options that a checkpoint cannot store fail here, before any training. */

@@ -216,8 +216,7 @@ err_t trainer_open_out(trainer_t *t)
         disk_wait_end();
     }
     /* The writer times out before the ranks that wait for rank 0, so that the error names the disk. */
-    const graph_t *g = t->model.graph;
-    int64_t n_floats = g->n_flat_params + t->learning.optim->n_buffers * g->n_flat_trained + g->n_flat_states;
+    const int64_t n_floats = train_state_floats(t->model.graph, t->learning.optim);
     if (t->comm->rank == 0 && err == ERR_OK)
         err = opt_config_write(o->groups, train_options_groups(o), train_options_per_run, &t->saving.options);
     if (t->comm->rank == 0 && err == ERR_OK)

@@ -368,7 +368,7 @@ err_t trainer_plan(trainer_t *t, const double *measure_sec)
 
 loader_options_t trainer_loader_options(trainer_t *t)
 {
-    bool epoch_ended = t->at.batch == sampler_batches(t->input.sampler); /* its validation is due */
+    bool epoch_ended = train_epoch_ended(&t->at, &t->input); /* its validation is due */
     return (loader_options_t){
         .dataset = t->input.dataset,
         .split = SPLIT_TRAIN,

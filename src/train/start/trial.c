@@ -92,7 +92,7 @@ err_t trial_step(trial_t *trial, step_cost_t *cost)
     step_result_t result = {.whole = false};
     while (!result.whole) { /* the smaller last batch of an epoch is not measured */
         TRY(trainer_step(t, &result));
-        if (t->at.batch == sampler_batches(t->input.sampler)) train_next_epoch(&t->at);
+        if (train_epoch_ended(&t->at, &t->input)) train_next_epoch(&t->at);
     }
     *cost = result.cost;
     return ERR_OK;
