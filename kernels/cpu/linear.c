@@ -30,19 +30,6 @@ typedef struct linear_bf16 {
 } linear_bf16_t;
 
 /* oneDNN's description of the operator: matrices whose layouts, but for the bias, the primitive chooses. */
-typedef struct linear_shape {
-    onednn_layout_t x, weight, bias, y; /* as the primitive may store them */
-    onednn_layout_t our_x, our_weight, our_y;
-    bool has_bias;
-} linear_shape_t;
-
-static void shape_free(linear_shape_t *s)
-{
-    onednn_layout_t *const layouts[] = {&s->x,     &s->weight,     &s->bias, &s->y,
-                                        &s->our_x, &s->our_weight, &s->our_y};
-    for (size_t i = 0; i < sizeof layouts / sizeof *layouts; i++) onednn_layout_free(layouts[i]);
-}
-
 static err_t matrix_layouts(onednn_layout_t *theirs, onednn_layout_t *ours, int64_t rows, int64_t columns,
                             bool rounded)
 {
@@ -53,7 +40,7 @@ static err_t matrix_layouts(onednn_layout_t *theirs, onednn_layout_t *ours, int6
 }
 
 /* Operands are bfloat16, results float32. */
-static err_t shape_of(const op_desc_t *d, op_pass_t pass, linear_shape_t *s)
+static err_t shape_of(const op_desc_t *d, op_pass_t pass, onednn_tensors_t *s)
 {
     int64_t n = d->y[0].dim[0], n_out = d->y[0].dim[1], n_in = d->param[0].dim[1];
     dnnl_dims_t bias = {n_out};
@@ -67,18 +54,14 @@ static err_t shape_of(const op_desc_t *d, op_pass_t pass, linear_shape_t *s)
 
 /* oneDNN's best implementation; *out is NULL if it has none but its reference loops. The caller frees the
  * shape, also after an error. */
-static err_t find_primitive(const op_desc_t *d, op_pass_t pass, bool training, linear_shape_t *s,
+static err_t find_primitive(const op_desc_t *d, op_pass_t pass, bool training, onednn_tensors_t *s,
                             dnnl_primitive_desc_t *out)
 {
-    static const onednn_direction_t directions[OP_PASS_COUNT] = {[OP_FORWARD] = ONEDNN_FORWARD,
-                                                                 [OP_BACKWARD_DATA] = ONEDNN_BACKWARD_DATA,
-                                                                 [OP_BACKWARD_WEIGHTS] =
-                                                                     ONEDNN_BACKWARD_WEIGHTS};
     onednn_offers_t *offers = NULL;
-    *s = (linear_shape_t){.has_bias = false};
+    *s = (onednn_tensors_t){.has_bias = false};
     *out = NULL;
     TRY(shape_of(d, pass, s));
-    const onednn_product_t product = {.direction = directions[pass],
+    const onednn_product_t product = {.pass = pass,
                                       .training = training,
                                       .conv = dnnl_alg_kind_undef,
                                       .x = &s->x,
@@ -98,35 +81,13 @@ static err_t find_primitive(const op_desc_t *d, op_pass_t pass, bool training, l
 /* Whether oneDNN has an implementation. */
 static bool linear_bf16_fits(const op_desc_t *desc, op_pass_t pass, bool training)
 {
-    linear_shape_t s;
+    onednn_tensors_t s;
     dnnl_primitive_desc_t offer;
     if (desc->compute != DTYPE_BF16) return false;
     bool there = find_primitive(desc, pass, training, &s, &offer) == ERR_OK && offer;
     if (there) dnnl_primitive_desc_destroy(offer);
-    shape_free(&s);
+    onednn_tensors_free(&s);
     return there;
-}
-
-enum { MAX_OPERANDS = 4 };
-
-static err_t make_chain(const_dnnl_primitive_desc_t offer, op_pass_t pass, const linear_shape_t *s,
-                        onednn_chain_t **out, size_t *n_workspace_bytes)
-{
-    onednn_md_t x = onednn_md(&s->our_x), y = onednn_md(&s->our_y), weight = onednn_md(&s->our_weight);
-    onednn_md_t bias = onednn_md(&s->bias);
-    const onednn_operand_t operands[OP_PASS_COUNT][MAX_OPERANDS] = {
-        [OP_FORWARD] = {{DNNL_ARG_SRC, x, false},
-                        {DNNL_ARG_WEIGHTS, weight, false},
-                        {DNNL_ARG_DST, y, true},
-                        {s->has_bias ? DNNL_ARG_BIAS : 0, bias, false}},
-        [OP_BACKWARD_DATA] = {{DNNL_ARG_DIFF_DST, y, false},
-                              {DNNL_ARG_WEIGHTS, weight, false},
-                              {DNNL_ARG_DIFF_SRC, x, true}},
-        [OP_BACKWARD_WEIGHTS] = {{DNNL_ARG_SRC, x, false},
-                                 {DNNL_ARG_DIFF_DST, y, false},
-                                 {DNNL_ARG_DIFF_WEIGHTS, weight, true},
-                                 {s->has_bias ? DNNL_ARG_DIFF_BIAS : 0, bias, true}}};
-    return onednn_chain_new(offer, operands[pass], MAX_OPERANDS, out, n_workspace_bytes);
 }
 
 static void linear_bf16_free(linear_bf16_t **plan)
@@ -141,7 +102,7 @@ static err_t linear_bf16_new(const op_desc_t *desc, op_pass_t pass, bool trainin
                              size_t *n_workspace_bytes)
 {
     err_t err;
-    linear_shape_t s;
+    onednn_tensors_t s;
     dnnl_primitive_desc_t offer;
     linear_bf16_t *plan = NULL;
     TRY_OUT(err, find_primitive(desc, pass, training, &s, &offer));
@@ -151,19 +112,19 @@ static err_t linear_bf16_new(const op_desc_t *desc, op_pass_t pass, bool trainin
                                  "oneDNN has no bfloat16 implementation of linear, %s", op_pass_names[pass]));
     TRY_OUT(err, mem_new(sizeof *plan, "the plan of a product", &plan));
     plan->pass = pass;
-    TRY_OUT(err, make_chain(offer, pass, &s, &plan->chain, n_workspace_bytes));
+    TRY_OUT(err, onednn_chain_new(offer, pass, &s, &plan->chain, n_workspace_bytes));
     *out = plan;
 out:
     if (err != ERR_OK) linear_bf16_free(&plan);
     if (offer) dnnl_primitive_desc_destroy(offer);
-    shape_free(&s);
+    onednn_tensors_free(&s);
     return err;
 }
 
 /* Allocates nothing. workspace: 64-byte aligned. */
 static err_t linear_bf16_run(const linear_bf16_t *plan, const linear_buffers_t *b, void *workspace)
 {
-    const void *const buffers[OP_PASS_COUNT][MAX_OPERANDS] = {
+    const void *const buffers[OP_PASS_COUNT][ONEDNN_OPERANDS] = {
         [OP_FORWARD] = {b->x, b->weight, b->y, b->bias},
         [OP_BACKWARD_DATA] = {b->dy, b->weight, b->dx},
         [OP_BACKWARD_WEIGHTS] = {b->x, b->dy, b->dweight, b->dbias}};

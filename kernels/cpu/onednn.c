@@ -215,10 +215,10 @@ static dnnl_status_t describe_conv(const onednn_product_t *p, dnnl_convolution_d
     onednn_md_t x = onednn_md(p->x), weight = onednn_md(p->weight), y = onednn_md(p->y);
     onednn_md_t bias = p->bias ? onednn_md(p->bias) : NULL;
     dnnl_prop_kind_t kind = p->training ? dnnl_forward_training : dnnl_forward_inference;
-    if (p->direction == ONEDNN_FORWARD)
+    if (p->pass == OP_FORWARD)
         return dnnl_dilated_convolution_forward_desc_init(out, kind, p->conv, x, weight, bias, y, p->strides,
                                                           p->dilation, p->padding, p->padding);
-    if (p->direction == ONEDNN_BACKWARD_DATA)
+    if (p->pass == OP_BACKWARD_DATA)
         return dnnl_dilated_convolution_backward_data_desc_init(out, p->conv, x, weight, y, p->strides,
                                                                 p->dilation, p->padding, p->padding);
     return dnnl_dilated_convolution_backward_weights_desc_init(out, p->conv, x, weight, bias, y, p->strides,
@@ -230,10 +230,8 @@ static dnnl_status_t describe_inner(const onednn_product_t *p, dnnl_inner_produc
     onednn_md_t x = onednn_md(p->x), weight = onednn_md(p->weight), y = onednn_md(p->y);
     onednn_md_t bias = p->bias ? onednn_md(p->bias) : NULL;
     dnnl_prop_kind_t kind = p->training ? dnnl_forward_training : dnnl_forward_inference;
-    if (p->direction == ONEDNN_FORWARD)
-        return dnnl_inner_product_forward_desc_init(out, kind, x, weight, bias, y);
-    if (p->direction == ONEDNN_BACKWARD_DATA)
-        return dnnl_inner_product_backward_data_desc_init(out, x, weight, y);
+    if (p->pass == OP_FORWARD) return dnnl_inner_product_forward_desc_init(out, kind, x, weight, bias, y);
+    if (p->pass == OP_BACKWARD_DATA) return dnnl_inner_product_backward_data_desc_init(out, x, weight, y);
     return dnnl_inner_product_backward_weights_desc_init(out, x, weight, bias, y);
 }
 
@@ -299,11 +297,11 @@ static dnnl_status_t find_conv(dnnl_primitive_desc_t *out, const onednn_product_
     onednn_md_t bias = p->bias ? onednn_md(p->bias) : NULL;
     dnnl_engine_t engine = onednn_engine();
     dnnl_prop_kind_t kind = p->training ? dnnl_forward_training : dnnl_forward_inference;
-    if (p->direction == ONEDNN_FORWARD)
+    if (p->pass == OP_FORWARD)
         return dnnl_convolution_forward_primitive_desc_create(out, engine, kind, p->conv, x, weight, bias, y,
                                                               p->strides, p->dilation, p->padding, p->padding,
                                                               attr);
-    if (p->direction == ONEDNN_BACKWARD_DATA)
+    if (p->pass == OP_BACKWARD_DATA)
         return dnnl_convolution_backward_data_primitive_desc_create(
             out, engine, p->conv, x, weight, y, p->strides, p->dilation, p->padding, p->padding, NULL, attr);
     return dnnl_convolution_backward_weights_primitive_desc_create(out, engine, p->conv, x, weight, bias, y,
@@ -318,9 +316,9 @@ static dnnl_status_t find_inner(dnnl_primitive_desc_t *out, const onednn_product
     onednn_md_t bias = p->bias ? onednn_md(p->bias) : NULL;
     dnnl_engine_t engine = onednn_engine();
     dnnl_prop_kind_t kind = p->training ? dnnl_forward_training : dnnl_forward_inference;
-    if (p->direction == ONEDNN_FORWARD)
+    if (p->pass == OP_FORWARD)
         return dnnl_inner_product_forward_primitive_desc_create(out, engine, kind, x, weight, bias, y, attr);
-    if (p->direction == ONEDNN_BACKWARD_DATA)
+    if (p->pass == OP_BACKWARD_DATA)
         return dnnl_inner_product_backward_data_primitive_desc_create(out, engine, x, weight, y, NULL, attr);
     return dnnl_inner_product_backward_weights_primitive_desc_create(out, engine, x, weight, bias, y, NULL,
                                                                      attr);
@@ -374,6 +372,19 @@ err_t onednn_offers_open(const onednn_product_t *product, const char *what, oned
     return err;
 }
 
+void onednn_tensors_free(onednn_tensors_t *t)
+{
+    onednn_layout_t *const layouts[] = {&t->x,     &t->weight,     &t->bias, &t->y,
+                                        &t->our_x, &t->our_weight, &t->our_y};
+    for (size_t i = 0; i < sizeof layouts / sizeof *layouts; i++) onednn_layout_free(layouts[i]);
+}
+
+typedef struct operand {
+    int arg; /* DNNL_ARG_…; 0: absent */
+    onednn_md_t ours;
+    bool is_output;
+} operand_t;
+
 typedef struct link {
     onednn_pass_t reorder; /* between our layout and the primitive's; empty if they are equal */
     size_t offset;         /* of the primitive's copy in the workspace */
@@ -383,7 +394,7 @@ typedef struct link {
 
 struct onednn_chain {
     onednn_pass_t compute;
-    link_t link[ONEDNN_MAX_OPERANDS];
+    link_t link[ONEDNN_OPERANDS];
     int n_links;
     size_t n_copy_bytes; /* copies, before the scratchpad */
     size_t n_scratch_bytes;
@@ -403,7 +414,7 @@ static void need_scratch(onednn_chain_t *chain, const onednn_pass_t *pass)
     if (pass->n_scratch_bytes > chain->n_scratch_bytes) chain->n_scratch_bytes = pass->n_scratch_bytes;
 }
 
-static err_t add_link(onednn_chain_t *chain, const onednn_operand_t *ours, onednn_md_t theirs, int operand)
+static err_t add_link(onednn_chain_t *chain, const operand_t *ours, onednn_md_t theirs, int operand)
 {
     link_t *l = &chain->link[chain->n_links++];
     l->operand = operand;
@@ -417,29 +428,42 @@ static err_t add_link(onednn_chain_t *chain, const onednn_operand_t *ours, onedn
     return ERR_OK;
 }
 
-static err_t chain_fill(onednn_chain_t *chain, const_dnnl_primitive_desc_t desc,
-                        const onednn_operand_t *operands, int n)
+static err_t chain_fill(onednn_chain_t *chain, const_dnnl_primitive_desc_t desc, op_pass_t pass,
+                        const onednn_tensors_t *t)
 {
-    onednn_slot_t slots[ONEDNN_MAX_OPERANDS];
-    for (int i = 0; i < n; i++) {
-        int arg = operands[i].arg;
-        if (!arg) continue;
-        onednn_md_t theirs = dnnl_primitive_desc_query_md(desc, dnnl_query_exec_arg_md, arg);
-        slots[chain->n_links] = (onednn_slot_t){arg, theirs};
-        TRY(add_link(chain, &operands[i], theirs, i));
+    onednn_md_t x = onednn_md(&t->our_x), y = onednn_md(&t->our_y), weight = onednn_md(&t->our_weight);
+    onednn_md_t bias = onednn_md(&t->bias);
+    const operand_t operands[OP_PASS_COUNT][ONEDNN_OPERANDS] = {
+        [OP_FORWARD] = {{DNNL_ARG_SRC, x, false},
+                        {DNNL_ARG_WEIGHTS, weight, false},
+                        {DNNL_ARG_DST, y, true},
+                        {t->has_bias ? DNNL_ARG_BIAS : 0, bias, false}},
+        [OP_BACKWARD_DATA] = {{DNNL_ARG_DIFF_DST, y, false},
+                              {DNNL_ARG_WEIGHTS, weight, false},
+                              {DNNL_ARG_DIFF_SRC, x, true}},
+        [OP_BACKWARD_WEIGHTS] = {{DNNL_ARG_SRC, x, false},
+                                 {DNNL_ARG_DIFF_DST, y, false},
+                                 {DNNL_ARG_DIFF_WEIGHTS, weight, true},
+                                 {t->has_bias ? DNNL_ARG_DIFF_BIAS : 0, bias, true}}};
+    onednn_slot_t slots[ONEDNN_OPERANDS];
+    for (int i = 0; i < ONEDNN_OPERANDS; i++) {
+        const operand_t *operand = &operands[pass][i];
+        if (!operand->arg) continue;
+        onednn_md_t theirs = dnnl_primitive_desc_query_md(desc, dnnl_query_exec_arg_md, operand->arg);
+        slots[chain->n_links] = (onednn_slot_t){operand->arg, theirs};
+        TRY(add_link(chain, operand, theirs, i));
     }
     TRY(onednn_pass_new(&chain->compute, desc, slots, chain->n_links));
     need_scratch(chain, &chain->compute);
     return ERR_OK;
 }
 
-err_t onednn_chain_new(const_dnnl_primitive_desc_t desc, const onednn_operand_t *operands, int n,
+err_t onednn_chain_new(const_dnnl_primitive_desc_t desc, op_pass_t pass, const onednn_tensors_t *tensors,
                        onednn_chain_t **out, size_t *n_workspace_bytes)
 {
     onednn_chain_t *chain;
-    ASSERT(n <= ONEDNN_MAX_OPERANDS);
     TRY(mem_new(sizeof *chain, "the plan of a product", &chain));
-    err_t err = chain_fill(chain, desc, operands, n);
+    err_t err = chain_fill(chain, desc, pass, tensors);
     if (err != ERR_OK) {
         onednn_chain_free(&chain);
         return err;
@@ -451,7 +475,7 @@ err_t onednn_chain_new(const_dnnl_primitive_desc_t desc, const onednn_operand_t 
 
 err_t onednn_chain_run(const onednn_chain_t *chain, const void *const *buffers, void *workspace)
 {
-    const void *theirs[ONEDNN_MAX_OPERANDS];
+    const void *theirs[ONEDNN_OPERANDS];
     char *scratch = (char *)workspace + chain->n_copy_bytes;
     for (int i = 0; i < chain->n_links; i++) {
         const link_t *l = &chain->link[i];

@@ -8,6 +8,7 @@
 #include <stdbool.h>
 
 #include "base/err.h"
+#include "compute/ops/op.h"
 
 /* A layout as oneDNN's functions take it. The other differences between versions are below. */
 #if DNNL_VERSION_MAJOR == 2
@@ -74,16 +75,10 @@ err_t onednn_layout_by_strides(onednn_layout_t *out, int n_dims, const int64_t *
 onednn_md_t onednn_md(const onednn_layout_t *layout);
 void onednn_layout_free(onednn_layout_t *layout);
 
-typedef enum onednn_direction {
-    ONEDNN_FORWARD,
-    ONEDNN_BACKWARD_DATA,
-    ONEDNN_BACKWARD_WEIGHTS,
-} onednn_direction_t;
-
-/* A convolution or an inner product to be done; x, weight, bias and y are gradients where the direction
+/* A convolution or an inner product to be done; x, weight, bias and y are gradients where the pass
  * computes or takes them. */
 typedef struct onednn_product {
-    onednn_direction_t direction;
+    op_pass_t pass;
     bool training;        /* of a forward pass */
     dnnl_alg_kind_t conv; /* dnnl_alg_kind_undef: an inner product, without the windows below */
     const onednn_layout_t *x, *weight, *bias, *y; /* bias NULL: none */
@@ -102,25 +97,28 @@ void onednn_offers_close(onednn_offers_t **offers);
 /* Such as "jit:avx512_core"; "x64:gemm:jit" without its "x64:". Valid as long as desc. */
 const char *onednn_offer_name(const_dnnl_primitive_desc_t desc);
 
-enum { ONEDNN_MAX_OPERANDS = ONEDNN_MAX_ARGS - 1 }; /* the scratchpad is an argument too */
-
-typedef struct onednn_operand {
-    int arg; /* DNNL_ARG_…; 0: absent */
-    onednn_md_t ours;
-    bool is_output;
-} onednn_operand_t;
+/* The tensors of such a product: in the layouts of its primitive, which may choose them, and in ours. Starts as zeroes; free
+ * it also after an error. */
+typedef struct onednn_tensors {
+    onednn_layout_t x, weight, bias, y;
+    onednn_layout_t our_x, our_weight, our_y;
+    bool has_bias;
+} onednn_tensors_t;
+void onednn_tensors_free(onednn_tensors_t *tensors);
 
 /* A primitive on buffers in our layouts and types: inputs that differ are reordered into the workspace before it, outputs
  * from there after it. */
 typedef struct onednn_chain onednn_chain_t;
 
-/* n: at most ONEDNN_MAX_OPERANDS. The caller keeps desc. On an error *out is unchanged. */
-err_t onednn_chain_new(const_dnnl_primitive_desc_t desc, const onednn_operand_t *operands, int n,
+/* The caller keeps desc. On an error *out is unchanged. */
+err_t onednn_chain_new(const_dnnl_primitive_desc_t desc, op_pass_t pass, const onednn_tensors_t *tensors,
                        onednn_chain_t **out, size_t *n_workspace_bytes);
 /* Allocates nothing.
  *
- *   buffers    in the order of the operands, absent ones included
+ *   buffers    [ONEDNN_OPERANDS] forward: x, weight, y, bias; backward: dy, weight, dx; x, dy, dweight, dbias. Without
+ *              bias the last is ignored
  *   workspace  64-byte aligned */
+enum { ONEDNN_OPERANDS = 4 };
 err_t onednn_chain_run(const onednn_chain_t *chain, const void *const *buffers, void *workspace);
 void onednn_chain_free(onednn_chain_t **chain);
 

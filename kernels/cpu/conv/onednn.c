@@ -8,20 +8,6 @@
 #include "kernels/cpu/conv/conv.h"
 #include "kernels/cpu/onednn.h"
 
-/* oneDNN's view of the operator. */
-typedef struct conv_shape {
-    onednn_layout_t x, y, bias, weight;       /* as the primitive may store them; `any`: its choice */
-    onednn_layout_t our_x, our_y, our_weight; /* layouts of op.h */
-    bool has_bias;
-} conv_shape_t;
-
-static void shape_free(conv_shape_t *s)
-{
-    onednn_layout_t *const layouts[] = {&s->x,     &s->y,     &s->bias,      &s->weight,
-                                        &s->our_x, &s->our_y, &s->our_weight};
-    for (size_t i = 0; i < sizeof layouts / sizeof *layouts; i++) onednn_layout_free(layouts[i]);
-}
-
 /* The primitive to request: the layout of images (dnnl_nhwc or dnnl_format_tag_any) and types, with
  * the types of our own x and y. */
 typedef struct request {
@@ -29,7 +15,7 @@ typedef struct request {
     dnnl_data_type_t x, y, weight, our_x, our_y;
 } request_t;
 
-static err_t shape_images(const op_desc_t *d, const request_t *request, conv_shape_t *s)
+static err_t shape_images(const op_desc_t *d, const request_t *request, onednn_tensors_t *s)
 {
     const int64_t *x = d->x[0].dim, *y = d->y[0].dim;
     /* Dimensions are named in the order n, c, h, w whatever the layout. */
@@ -41,7 +27,7 @@ static err_t shape_images(const op_desc_t *d, const request_t *request, conv_sha
     return onednn_layout_by_tag(&s->bias, 1, bias_dims, dnnl_f32, dnnl_x, "conv2d bias layout");
 }
 
-static err_t shape_of(const op_desc_t *d, const request_t *request, conv_shape_t *s)
+static err_t shape_of(const op_desc_t *d, const request_t *request, onednn_tensors_t *s)
 {
     const conv2d_attr_t *a = &d->attr.conv2d;
     TRY(shape_images(d, request, s));
@@ -57,14 +43,10 @@ static err_t shape_of(const op_desc_t *d, const request_t *request, conv_shape_t
 }
 
 /* oneDNN counts skipped pixels in a dilation. */
-static onednn_product_t product_of(const conv_problem_t *p, const conv_shape_t *s, dnnl_alg_kind_t alg)
+static onednn_product_t product_of(const conv_problem_t *p, const onednn_tensors_t *s, dnnl_alg_kind_t alg)
 {
-    static const onednn_direction_t directions[OP_PASS_COUNT] = {[OP_FORWARD] = ONEDNN_FORWARD,
-                                                                 [OP_BACKWARD_DATA] = ONEDNN_BACKWARD_DATA,
-                                                                 [OP_BACKWARD_WEIGHTS] =
-                                                                     ONEDNN_BACKWARD_WEIGHTS};
     const conv2d_attr_t *a = &p->desc->attr.conv2d;
-    return (onednn_product_t){.direction = directions[p->pass],
+    return (onednn_product_t){.pass = p->pass,
                               .training = p->training,
                               .conv = alg,
                               .x = &s->x,
@@ -121,7 +103,8 @@ static dnnl_primitive_desc_t take_prefix(onednn_offers_t *o, const char *prefix)
 }
 
 /* Rejects a "blocked" layout that equals ours: the plain variants offer the same. */
-static dnnl_primitive_desc_t take_blocked(const conv_problem_t *p, const conv_shape_t *s, onednn_offers_t *o)
+static dnnl_primitive_desc_t take_blocked(const conv_problem_t *p, const onednn_tensors_t *s,
+                                          onednn_offers_t *o)
 {
     dnnl_primitive_desc_t desc = onednn_offers_next(o);
     int x = p->pass == OP_BACKWARD_DATA ? DNNL_ARG_DIFF_SRC : DNNL_ARG_SRC;
@@ -161,7 +144,7 @@ static request_t request_of(const conv_problem_t *p, bool blocked, bool bf16)
 }
 
 /* *out: NULL if oneDNN does not offer it. The caller frees the shape, also after an error. */
-static err_t find_offer(const conv_problem_t *p, const char *variant, conv_shape_t *s,
+static err_t find_offer(const conv_problem_t *p, const char *variant, onednn_tensors_t *s,
                         dnnl_primitive_desc_t *out)
 {
     onednn_offers_t *offers = NULL;
@@ -171,7 +154,7 @@ static err_t find_offer(const conv_problem_t *p, const char *variant, conv_shape
     conv_problem_t problem = *p;
     /* oneDNN prefers other layouts for inference; a name must mean the same in both. */
     if (blocked) problem.training = true;
-    *s = (conv_shape_t){.has_bias = false};
+    *s = (onednn_tensors_t){.has_bias = false};
     *out = NULL;
     if (bf16 && p->desc->compute != DTYPE_BF16) return ERR_OK;
     TRY(shape_of(p->desc, &request, s));
@@ -197,30 +180,28 @@ static const conv_impl_t *row_of(const char *info)
 
 const conv_impl_t *conv_onednn_rule(const conv_problem_t *problem)
 {
-    conv_shape_t s;
+    onednn_tensors_t s;
     dnnl_primitive_desc_t desc;
     const conv_impl_t *impl = NULL;
     if (find_offer(problem, FIRST_OFFER, &s, &desc) == ERR_OK && desc) {
         impl = row_of(onednn_offer_name(desc));
         drop(&desc);
     }
-    shape_free(&s);
+    onednn_tensors_free(&s);
     return impl;
 }
 
 static bool conv_onednn_fits(const conv_impl_t *impl, const conv_problem_t *problem)
 {
-    conv_shape_t s;
+    onednn_tensors_t s;
     dnnl_primitive_desc_t desc;
     bool last_resort = strcmp(impl->variant, FIRST_OFFER) == 0 || strcmp(impl->variant, "ref:") == 0;
     if (last_resort) return conv_onednn_rule(problem) == impl;
     bool there = find_offer(problem, impl->variant, &s, &desc) == ERR_OK && desc;
     if (there) drop(&desc);
-    shape_free(&s);
+    onednn_tensors_free(&s);
     return there;
 }
-
-enum { MAX_OPERANDS = 4 };
 
 const conv_impl_t *conv_bf16_rule(const conv_problem_t *problem)
 {
@@ -228,48 +209,27 @@ const conv_impl_t *conv_bf16_rule(const conv_problem_t *problem)
     return native && conv_onednn_fits(conv_bf16, problem) ? conv_bf16 : NULL;
 }
 
-/* Operands in the order of conv_onednn_run's buffers. */
-static err_t make_chain(const_dnnl_primitive_desc_t desc, const conv_problem_t *p, const conv_shape_t *s,
-                        onednn_chain_t **out, size_t *n_workspace_bytes)
-{
-    onednn_md_t x = onednn_md(&s->our_x), y = onednn_md(&s->our_y), weight = onednn_md(&s->our_weight);
-    onednn_md_t bias = onednn_md(&s->bias);
-    const onednn_operand_t operands[OP_PASS_COUNT][MAX_OPERANDS] = {
-        [OP_FORWARD] = {{DNNL_ARG_SRC, x, false},
-                        {DNNL_ARG_WEIGHTS, weight, false},
-                        {DNNL_ARG_DST, y, true},
-                        {s->has_bias ? DNNL_ARG_BIAS : 0, bias, false}},
-        [OP_BACKWARD_DATA] = {{DNNL_ARG_DIFF_DST, y, false},
-                              {DNNL_ARG_WEIGHTS, weight, false},
-                              {DNNL_ARG_DIFF_SRC, x, true}},
-        [OP_BACKWARD_WEIGHTS] = {{DNNL_ARG_SRC, x, false},
-                                 {DNNL_ARG_DIFF_DST, y, false},
-                                 {DNNL_ARG_DIFF_WEIGHTS, weight, true},
-                                 {s->has_bias ? DNNL_ARG_DIFF_BIAS : 0, bias, true}}};
-    return onednn_chain_new(desc, operands[p->pass], MAX_OPERANDS, out, n_workspace_bytes);
-}
-
 static err_t conv_onednn_plan(const conv_impl_t *impl, const conv_problem_t *problem, void **out,
                               size_t *n_workspace_bytes)
 {
-    conv_shape_t s;
+    onednn_tensors_t s;
     dnnl_primitive_desc_t desc;
     onednn_chain_t *chain = NULL;
     err_t err = find_offer(problem, impl->variant, &s, &desc);
     if (err == ERR_OK && !desc)
         err = err_raise(ERR_SYSTEM, __FILE__, __LINE__, "oneDNN has no %s for conv2d, %s", impl->name,
                         op_pass_names[problem->pass]);
-    if (err == ERR_OK) err = make_chain(desc, problem, &s, &chain, n_workspace_bytes);
+    if (err == ERR_OK) err = onednn_chain_new(desc, problem->pass, &s, &chain, n_workspace_bytes);
     if (err == ERR_OK) *out = chain;
     drop(&desc);
-    shape_free(&s);
+    onednn_tensors_free(&s);
     return err;
 }
 
 static err_t conv_onednn_run(const void *plan_, const conv_problem_t *problem, const conv_buffers_t *b,
                              void *workspace)
 {
-    const void *const buffers[OP_PASS_COUNT][MAX_OPERANDS] = {
+    const void *const buffers[OP_PASS_COUNT][ONEDNN_OPERANDS] = {
         [OP_FORWARD] = {b->x, b->weight, b->y, b->bias},
         [OP_BACKWARD_DATA] = {b->dy, b->weight, b->dx},
         [OP_BACKWARD_WEIGHTS] = {b->x, b->dy, b->dweight, b->dbias}};
