@@ -49,32 +49,47 @@ static void json_append_quoted(json_t *j, const char *value)
     json_append(j, "\"", 1);
 }
 
-static void start_value(json_t *j, const char *key)
+/* Returns what the guard says of the inside of the value. */
+static const void *start_value(json_t *j, const char *key, json_kind_t kind)
 {
+    const void *around = j->depth > 0 && j->depth <= JSON_GUARD_DEPTH ? j->inside[j->depth - 1] : NULL;
+    const void *inside = around ? j->guard(around, key, kind) : NULL;
     if (j->need_comma) json_append(j, ",", 1);
     j->need_comma = true;
-    if (!key) return;
+    if (!key) return inside;
     json_append_quoted(j, key);
     json_append(j, ":", 1);
+    return inside;
 }
 
-static void open_scope(json_t *j, const char *key, const char *bracket)
+static void open_scope(json_t *j, const char *key, const char *bracket, json_kind_t kind)
 {
-    start_value(j, key);
+    const void *inside = start_value(j, key, kind);
+    if (j->depth > 0 && j->depth < JSON_GUARD_DEPTH) j->inside[j->depth] = inside;
+    j->depth += j->depth > 0;
     json_append(j, bracket, 1);
     j->need_comma = false;
 }
 
 static void close_scope(json_t *j, const char *bracket)
 {
+    j->depth -= j->depth > 0;
     json_append(j, bracket, 1);
     j->need_comma = true;
+}
+
+void json_guard(json_t *j, json_guard_t guard, const void *inside)
+{
+    j->guard = guard;
+    j->inside[0] = inside;
+    j->depth = 1;
 }
 
 void json_reset(json_t *j)
 {
     j->n_bytes = 0;
     j->need_comma = false;
+    j->depth = 0;
     j->status = ERR_OK;
     if (j->text) j->text[0] = '\0';
 }
@@ -87,7 +102,7 @@ void json_free(json_t *j)
 
 void json_object_begin(json_t *j, const char *key)
 {
-    open_scope(j, key, "{");
+    open_scope(j, key, "{", JSON_OBJECT);
 }
 
 void json_object_end(json_t *j)
@@ -97,7 +112,7 @@ void json_object_end(json_t *j)
 
 void json_array_begin(json_t *j, const char *key)
 {
-    open_scope(j, key, "[");
+    open_scope(j, key, "[", JSON_ARRAY);
 }
 
 void json_array_end(json_t *j)
@@ -107,7 +122,7 @@ void json_array_end(json_t *j)
 
 void json_string(json_t *j, const char *key, const char *value)
 {
-    start_value(j, key);
+    start_value(j, key, value ? JSON_STRING : JSON_NULL);
     if (value)
         json_append_quoted(j, value);
     else
@@ -117,7 +132,7 @@ void json_string(json_t *j, const char *key, const char *value)
 void json_int(json_t *j, const char *key, int64_t value)
 {
     char text[32];
-    start_value(j, key);
+    start_value(j, key, JSON_NUMBER);
     json_append(j, text, (size_t)snprintf(text, sizeof text, "%" PRId64, value));
 }
 
@@ -136,7 +151,7 @@ json_number_t json_number(double value)
 void json_real(json_t *j, const char *key, double value)
 {
     json_number_t number = isfinite(value) ? json_number(value) : (json_number_t){"null"};
-    start_value(j, key);
+    start_value(j, key, isfinite(value) ? JSON_NUMBER : JSON_NULL);
     json_append(j, number.text, strlen(number.text));
 }
 
@@ -147,15 +162,31 @@ void json_hex(json_t *j, const char *key, uint64_t value, int n_digits)
     json_string(j, key, text);
 }
 
+static json_kind_t kind_of_text(const char *text)
+{
+    switch (text[0]) {
+    case '{':
+        return JSON_OBJECT;
+    case '[':
+        return JSON_ARRAY;
+    case '"':
+        return JSON_STRING;
+    case 'n':
+        return JSON_NULL;
+    default:
+        return text[0] == 't' || text[0] == 'f' ? JSON_BOOL : JSON_NUMBER;
+    }
+}
+
 void json_raw(json_t *j, const char *key, const char *text)
 {
-    start_value(j, key);
+    start_value(j, key, kind_of_text(text));
     json_append(j, text, strlen(text));
 }
 
 void json_bool(json_t *j, const char *key, bool value)
 {
-    start_value(j, key);
+    start_value(j, key, JSON_BOOL);
     json_append(j, value ? "true" : "false", value ? 4 : 5);
 }
 
@@ -164,15 +195,6 @@ err_t json_write_file(json_t *j, const char *path)
     json_append(j, "\n", 1);
     TRY(j->status);
     return fs_write_text(path, j->text);
-}
-
-#define RECORD_NAME(id, name) [RECORD_##id] = name,
-const char *const record_names[N_RECORD_KINDS] = {RECORD_KINDS(RECORD_NAME)};
-
-void json_record_begin(json_t *j, record_kind_t kind)
-{
-    json_object_begin(j, NULL);
-    json_string(j, "record", record_names[kind]);
 }
 
 /* ---- The parser ---- */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* JSON (RFC 8259): a writer into a text buffer, with the kinds of records; a parser of pieces into events; a tree of a small
+/* JSON (RFC 8259): a writer into a text buffer; a parser of pieces into events; a tree of a small
  * text. What is read may be hostile: the parser does not recurse, so deep nesting uses no stack. */
 #ifndef BASE_JSON_H
 #define BASE_JSON_H
@@ -11,18 +11,38 @@
 #include "base/err.h"
 #include "base/mem.h"
 
+typedef enum json_kind {
+    JSON_NULL,
+    JSON_BOOL,
+    JSON_NUMBER,
+    JSON_STRING,
+    JSON_ARRAY,
+    JSON_OBJECT
+} json_kind_t;
+
+/* Called before a value is written, with what the guard returned for the object or array around it and is not NULL. Returns that
+ * for the value itself; NULL: anything may be inside. */
+typedef const void *(*json_guard_t)(const void *inside, const char *key, json_kind_t kind);
+enum { JSON_GUARD_DEPTH = 8 }; /* scopes beyond are not guarded */
+
 /* Writes text into a buffer that is reused, so that a record per step allocates nothing. Numbers keep full precision; NaN and
  * infinities, which JSON lacks, become null. */
 typedef struct json {
     char *text; /* NUL-terminated; owned */
     size_t n_bytes;
     bool need_comma;
-    err_t status; /* first failure; later calls do nothing */
+    err_t status;       /* first failure; later calls do nothing */
+    json_guard_t guard; /* NULL: none */
+    const void *inside[JSON_GUARD_DEPTH];
+    int depth; /* guarded scopes that are open */
 } json_t;
 
 /* A zeroed json_t is an empty writer. json_reset empties it and keeps the memory. */
 void json_reset(json_t *j);
 void json_free(json_t *j);
+
+/* Guards the object that was begun last, until it ends. */
+void json_guard(json_t *j, json_guard_t guard, const void *inside);
 
 /* `key` is NULL inside arrays and for the outermost value. */
 void json_object_begin(json_t *j, const char *key);
@@ -40,55 +60,12 @@ typedef struct json_number {
     char text[32];
 } json_number_t;
 json_number_t json_number(double value);
-/* Adds a value that is already JSON text. */
+/* Adds a value that is already JSON text. Only its kind is guarded. */
 void json_raw(json_t *j, const char *key, const char *text);
 void json_bool(json_t *j, const char *key, bool value);
 
 /* Writes the text and a newline to a file, by fs_write_text. */
 err_t json_write_file(json_t *j, const char *path);
-
-/* The kinds of records, as named in their first member, `record`. docs/records.md describes the fields. A record can
- * be written only under a kind of this list; tests/unit/test_records.c checks that dptrain report reads each. */
-#define RECORD_KINDS(X)                                                                                      \
-    /* dptrain train */                                                                                      \
-    X(RUN, "run")                                                                                            \
-    X(STEP, "step")                                                                                          \
-    X(EPOCH, "epoch")                                                                                        \
-    X(EVALUATION, "evaluation")                                                                              \
-    X(CHECKPOINT, "checkpoint")                                                                              \
-    X(STRAGGLER, "straggler")                                                                                \
-    X(RESUME, "resume")                                                                                      \
-    X(REPLICAS, "replicas")                                                                                  \
-    X(PROFILE, "profile")                                                                                    \
-    X(END, "end")                                                                                            \
-    /* dptrain bench */                                                                                      \
-    X(BENCH_RUN, "bench_run")                                                                                \
-    X(BENCH, "bench")                                                                                        \
-    X(BENCH_END, "bench_end")                                                                                \
-    /* scripts/run.sh --restarts: scripts/launch/life.sh writes them */                                      \
-    X(JOB_START, "job_start")                                                                                \
-    X(JOB_CONTINUE, "job_continue")                                                                          \
-    X(JOB_RANKS, "job_ranks")                                                                                \
-    X(JOB_TRAINING, "job_training")                                                                          \
-    X(JOB_FAULT, "job_fault")                                                                                \
-    X(JOB_LEFT_OUT, "job_left_out")                                                                          \
-    X(JOB_WAIT, "job_wait")                                                                                  \
-    X(JOB_END, "job_end")                                                                                    \
-    /* --json, --format json */                                                                              \
-    X(EVAL, "eval")                                                                                          \
-    X(PREDICTION, "prediction")                                                                              \
-    X(CHECK, "check")                                                                                        \
-    X(COMPARISON, "comparison")                                                                              \
-    X(HISTORY, "history")
-
-#define RECORD_ENUM(id, name) RECORD_##id,
-typedef enum record_kind { RECORD_KINDS(RECORD_ENUM) N_RECORD_KINDS } record_kind_t;
-#undef RECORD_ENUM
-
-extern const char *const record_names[N_RECORD_KINDS];
-
-/* Begins a record; the caller adds the other members, and ends the object. */
-void json_record_begin(json_t *j, record_kind_t kind);
 
 /* Events of a parser that is fed text in pieces of any size. Called in document order; none may be NULL. A callback that
  * returns 0 stops the parser. Texts are not NUL-terminated and live until the callback returns: numbers as written, strings
@@ -138,15 +115,6 @@ enum {
     JSON_MAX_DEPTH = 64,
     JSON_MAX_VALUES = 1 << 20,
 };
-
-typedef enum json_kind {
-    JSON_NULL,
-    JSON_BOOL,
-    JSON_NUMBER,
-    JSON_STRING,
-    JSON_ARRAY,
-    JSON_OBJECT
-} json_kind_t;
 
 typedef struct json_value json_value_t;
 struct json_value {

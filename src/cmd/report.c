@@ -12,22 +12,23 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "cmd/report_files.h"
+#include "records/record.h"
 #include "report/html/page.h"
+#include "report/records/check.h"
 #include "report/records/print.h"
-#include "report/records/schema.h"
 #include "report/regress/compare.h"
 #include "report/regress/history.h"
 
 static err_t check_one(void *context, int fd, const char *name)
 {
-    return schema_check_file(fd, name, stdout, context);
+    return report_check_file(fd, name, stdout, context);
 }
 
 /* `report --check`: prints violations of the records' schema and the number of records. ERR_DATA if there are violations or no
  * records. */
 static err_t report_check(const char *const *names, int n, err_t *worst)
 {
-    schema_counts_t counts = {0};
+    check_counts_t counts = {0};
     TRY(report_files_each(names, n, check_one, &counts, worst));
     print_out("%lld record%s checked\n", (long long)counts.n_records, counts.n_records == 1 ? "" : "s");
     if (fflush(stdout) != 0 || ferror(stdout))
@@ -553,7 +554,7 @@ static const char usage[] =
 
 typedef struct report_options {
     const char *format, *out, *only_case, *only_test;
-    bool strict, check;
+    bool strict, check, schema;
 } report_options_t;
 
 static const char *const formats[] = {"table", "csv", "markdown", NULL};
@@ -568,6 +569,8 @@ static const opt_t table[] = {
     {"strict", OPT_FLAG, FIELD(strict), NULL, 0, 0, NULL, "", "fail if a line was left out", OPT_COMMON},
     {"check", OPT_FLAG, FIELD(check), NULL, 0, 0, NULL, "",
      "check every record against docs/records.md; print no tables", OPT_COMMON},
+    {"schema", OPT_FLAG, FIELD(schema), NULL, 0, 0, NULL, "",
+     "print the JSON Schema of a record, for other programs; read no files", OPT_COMMON},
 };
 
 static bool add_name(const char **names, int n, const char *name)
@@ -630,9 +633,19 @@ static err_t print_records(const void *context, FILE *out)
     return report_print(p->report, report_files_render(p->format), out);
 }
 
+static err_t print_schema(const void *context, FILE *out)
+{
+    (void)context;
+    return record_write_schema(out);
+}
+
 static err_t read_and_print(report_t *report, const report_options_t *options, const char *const *names,
                             int n, report_runs_t *runs, err_t *worst)
 {
+    if (options->schema && (n > 0 || options->check || options->only_case || options->only_test))
+        RAISE(ERR_USAGE,
+              "--schema reads no records: it cannot be combined with files, --check, --case or --test");
+    if (options->schema) return report_files_write(options->out, print_schema, NULL);
     if (n == 0)
         RAISE(ERR_USAGE, "dptrain report: expected files of records, run folders, or - for standard input");
     if (options->check && (options->out || options->only_case || options->only_test))

@@ -14,6 +14,7 @@
 #include "base/fs.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "records/record.h"
 
 /* A file that was read, identified independently of its name. */
 typedef struct seen {
@@ -95,7 +96,7 @@ static err_t read_records(void *context, int fd, const char *name)
         log_warn(
             "%s: records left out: %lld, the first in line %lld: their schema is newer than %d, the newest "
             "that this dptrain reads",
-            file->name, (long long)newer->n, (long long)newer->line, REPORT_SCHEMA);
+            file->name, (long long)newer->n, (long long)newer->line, RECORD_SCHEMA);
     if (again->n > 0)
         log_warn("%s: points left out: %lld, the first in line %lld: they belong to run %s, read before",
                  file->name, (long long)again->n, (long long)again->line, again->why);

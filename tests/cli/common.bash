@@ -23,6 +23,15 @@ make_tiny() { # TRAINING VALIDATION
     "${DPTRAIN_BIN:-$BATS_TEST_DIRNAME/../../dptrain}" data synth digits --out "$tiny" --train "$1" --val "$2"
 }
 
+# That dptrain report --check accepts records, and jsonschema, where it is there, by the schema of dptrain report --schema.
+check_records() { # FILES...
+    local python=${DPTRAIN_VENV:-$root/build/venv}/bin/python
+    "$dptrain" report --check "$@"
+    "$python" -c 'import jsonschema' 2>/dev/null || return 0
+    "$dptrain" report --schema --out "$BATS_TEST_TMPDIR/records.schema.json"
+    "$python" "$root/tests/cli/records_schema.py" "$BATS_TEST_TMPDIR/records.schema.json" "$@"
+}
+
 on_ranks() { # N ARGUMENTS...   N 0: without mpirun
     if (($1 == 0)); then
         "$dptrain" "${@:2}"

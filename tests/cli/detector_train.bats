@@ -53,7 +53,7 @@ same_state() { # CHECKPOINT CHECKPOINT
     out=$two train 2 "${options[@]}"
     diff <(curve "$one") <(curve "$two")
     [ "$(curve "$one" | wc -l)" -eq 3 ]
-    "$dptrain" report --check "$one/metrics.jsonl"
+    check_records "$one/metrics.jsonl"
     same_state "$one/$last" "$two/$last"
     rm "$two/$last"
     run on_ranks 0 train --data "$coco" --out "$two" --resume auto --max-size 96
@@ -99,7 +99,7 @@ same_state() { # CHECKPOINT CHECKPOINT
     jq -es 'map(select(.record == "step")) | all(
         (.loss - .loss_objectness - .loss_rpn_box_reg - .loss_classifier - .loss_box_reg | fabs) < 1e-5
         and .positives >= 1 and .loss_mask == null)' "$out/metrics.jsonl"
-    "$dptrain" report --check "$out/metrics.jsonl"
+    check_records "$out/metrics.jsonl"
     jq -es 'map(select(.record == "epoch")) | length == 1 and all(.val_ap_box >= 0 and has("val_ap_large_box") and
         (has("val_ap_mask") or has("val_loss") | not))' "$out/metrics.jsonl"
 }

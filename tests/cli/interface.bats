@@ -110,7 +110,7 @@ fields() { # FILES... of records
     "$dptrain" hosts show a:2,b:2 --format json | jq -c '{record: "hosts"} + .' >hosts.json
     # dptrain report reads what was written: all kinds but a slow rank (stragglers.bats) and jobs (restarts.bats).
     all=(idx/metrics.jsonl shown/metrics.jsonl {bench,compare,history,check,eval,predicted,failed}.json*)
-    "$dptrain" report --check "${all[@]}"
+    check_records "${all[@]}"
     for format in table markdown csv; do "$dptrain" report --strict --format "$format" "${all[@]}" >report.$format; done
     "$dptrain" report html "${all[@]}" --out page.html
     for words in 'replicas     equal, comparisons: ' 'evaluation of idx' 'prediction for image.png' 'check of 20' 'comparison: ' 'lines'; do
@@ -122,7 +122,7 @@ fields() { # FILES... of records
     run grep 'Unusable lines' page.html
     [ "$status" -eq 1 ]
     diff <(jq -r .record "${all[@]}" | sort -u) \
-        <(sed -nE 's/^ +X\([A-Z_]+, "([a-z_]+)"\).*/\1/p' "$root/src/base/json.h" | grep -v '^job_\|^straggler$' | sort -u)
+        <(sed -nE 's/^ +\[RECORD_[A-Z_]+\] = \{"([a-z_]+)".*/\1/p' "$root/src/records/registry.c" | grep -v '^job_\|^straggler$' | sort -u)
     {
         fields idx/metrics.jsonl shown/metrics.jsonl bench.jsonl compare.json history.json check.json hosts.json eval.json predicted.json failed.json
         echo "csv $("$dptrain" report --format csv bench.jsonl | head -1 | tr -d '\r')"
@@ -130,15 +130,15 @@ fields() { # FILES... of records
     same_as_list records <names
 }
 
-@test "records are written only under the kinds that src/base/json.h lists" {
+@test "records are written only under the kinds that src/records lists" {
     cd "$root"
-    run grep -rnE 'json_string\([^;]*"record"' src --include='*.[ch]'
+    run grep -rnE 'json_string\([^;]*"record", ' src --include='*.[ch]'
     echo "$output"
     [ "$(wc -l <<<"$output")" -eq 1 ]
-    [[ $output == src/base/json.c:* ]]
+    [[ $output == src/records/record.c:* ]]
     mapfile -t kinds < <(grep -rohE 'life_add job_[a-z_]+' scripts | cut -d ' ' -f 2 | sort -u)
     for kind in "${kinds[@]}"; do
-        grep -qE "^ +X\([A-Z_]+, \"$kind\"\)" src/base/json.h || { echo "$kind is not in src/base/json.h" && return 1; }
+        grep -qF "= {\"$kind\"," src/records/registry.c || { echo "$kind is not in src/records/registry.c" && return 1; }
     done
 }
 

@@ -58,7 +58,7 @@ setup() {
 short_run() { # DATA ARGUMENTS...
     on_ranks 2 train --data "$1" --model mlp --input-size 16 --batch 12 --epochs 3 --threads 1 --out "$out" \
         --tensorboard "$board" "${@:2}" >"$BATS_TEST_TMPDIR/said"
-    "$dptrain" report --check "$out/metrics.jsonl"
+    check_records "$out/metrics.jsonl"
 }
 
 # The last value of a field of the epoch records, as report prints fractions.

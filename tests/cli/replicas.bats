@@ -37,7 +37,7 @@ field() { # JQ FILTER of the last replicas record
     [ "$(cd "$out" && echo ckpt-*)" = ckpt-000000000004.h5 ]
     [ "$(field '"\(.step) \(.equal) \(.every) \([.ranks[].rank])"')" = '6 false 2 [1]' ]
     [ "$(field '.ranks[0].tensors | length > 0')" = true ]
-    "$dptrain" report --check "$out/metrics.jsonl"
+    check_records "$out/metrics.jsonl"
     "$dptrain" report --strict "$out/metrics.jsonl" | grep -q "^  replicas     differ after step 6: rank 1 on $(uname -n)$"
     run on_ranks 3 train --out "$out" --resume auto -q --check-replicas auto
     echo "$output"

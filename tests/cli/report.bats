@@ -218,13 +218,13 @@ EOF
     "$dptrain" report --check faults.jsonl >said 2>err || status=$?
     [ "$status" -eq 3 ]
     diff said - <<'EOF'
-faults.jsonl:1: run: "topology": invalid value of "ranks"
-faults.jsonl:2: step: invalid value of "step_sec"
+faults.jsonl:1: run: "topology": invalid value of "ranks": expected an integer from 1
+faults.jsonl:2: step: invalid value of "step_sec": expected a number from 0
 faults.jsonl:4: epoch: "val_loss" is missing
-faults.jsonl:5: checkpoint: invalid value of "n_bytes"
+faults.jsonl:5: checkpoint: invalid value of "n_bytes": expected an integer from 0
 faults.jsonl:6: end: unknown field "more"
-faults.jsonl:7: bench_end: invalid value of "schema"
-faults.jsonl:8: bench_end: invalid value of "reason"
+faults.jsonl:7: bench_end: invalid value of "schema": expected 1
+faults.jsonl:8: bench_end: invalid value of "reason": expected one of: finished, interrupted, failed
 faults.jsonl:9: unknown kind of record, "party"
 faults.jsonl:10: not a record: not a JSON object
 faults.jsonl:11: it is not JSON: parse error: premature EOF
@@ -239,6 +239,17 @@ EOF
     [ "$status" -eq 3 ]
     run "$dptrain" report --check --case comm run/metrics.jsonl
     [ "$status" -eq 2 ]
+    # The JSON Schema is as strict.
+    judge=("${DPTRAIN_VENV:-$root/build/venv}/bin/python" "$root/tests/cli/records_schema.py" schema.json)
+    "$dptrain" report --schema --out schema.json
+    "$dptrain" report --schema | diff - schema.json
+    run -2 "$dptrain" report --schema run/metrics.jsonl
+    run -2 "$dptrain" report --schema --check
+    "${judge[@]:0:1}" -c 'import jsonschema' || skip "no jsonschema from PyPI (scripts/install_deps.sh --test)"
+    "${judge[@]}" run/metrics.jsonl made.jsonl
+    grep -v '^{"record":$' faults.jsonl | grep . >whole.jsonl
+    run -1 "${judge[@]}" whole.jsonl
+    [ "$(cut -d : -f 2 <<<"$output" | tr '\n' ' ')" = "1 2 3 4 5 6 7 8 9 " ]
 }
 
 @test "a run folder stands for its metrics.jsonl" {
@@ -354,7 +365,7 @@ what happened: at: since the start; then ranks, from step: of the next start
   1:07  b                                                                    left out: no answer
 
 EOF3
-    "$dptrain" report --check job/job.jsonl
+    check_records job/job.jsonl
     sed -i 's/"goodput":0.0563/"goodput":"high"/' job/job.jsonl
     run "$dptrain" report --check job/job.jsonl
     [ "$status" -eq 3 ]

@@ -53,7 +53,7 @@ spoil() { # N
     [ "$status" -eq 0 ]
     [ "$(verdict)" = '4 differs 1->1 true null' ]
     [[ $output =~ "warning: the first loss after resuming differs: "[0-9.]+" at step 4, but "[0-9.]+" was recorded before" ]]
-    "$dptrain" report --check "$out/metrics.jsonl"
+    check_records "$out/metrics.jsonl"
     [[ $("$dptrain" report "$out/metrics.jsonl") == *'resumed: 4 (first loss: differs)'* ]]
 }
 

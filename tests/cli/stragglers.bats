@@ -31,7 +31,7 @@ field() { # JQ FILTER of the straggler record
     [ "$(jq -c 'select(.record == "profile") | [.slowest_ranks[0].rank, .stragglers[0].rank]' "$out/metrics.jsonl")" = '[1,1]' ]
     jq -se 'map(select(.record == "end"))[0].safety_sec | all(.[]; . > 0) and .stragglers + .watchdog_calls < .steps' \
         "$out/metrics.jsonl"
-    "$dptrain" report --check "$out/metrics.jsonl"
+    check_records "$out/metrics.jsonl"
     run "$dptrain" report --strict "$out/metrics.jsonl"
     echo "$output"
     [[ $output == *$'\nstragglers: slow ranks'*"rank  host"*"phase"*$'\n  1 '*compute* ]]

@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "base/mem.h"
-#include "report/records/schema.h"
+#include "records/record.h"
 #include "tests/small_rcnn.h"
 #include "tests/tap.h"
 #include "train/output/profile.h"
@@ -111,7 +111,7 @@ static void test_record(const profile_parts_t *ranks)
     json_array_end(&j);
     json_object_end(&j);
     OK_CALL(json_read(&reader, j.text, strlen(j.text), &record), "a record with parts");
-    OK_CALL(schema_check(record), "is as its schema says");
+    OK_CALL(record_check(record), "is as its schema says");
     OK(strstr(j.text, "\"rank\":1,\"trunk_sec\":0.001") && strstr(j.text, "\"exposed_comm_sec\":0.002"),
        "with the seconds of each rank");
     json_reader_free(&reader);

@@ -12,9 +12,9 @@
 
 #include "base/mem.h"
 #include "base/rng.h"
+#include "records/record.h"
 #include "report/records/print.h"
 #include "report/records/report.h"
-#include "report/records/schema.h"
 
 #define HEAD(id)                                                                                               \
     "{\"record\":\"bench_run\",\"schema\":1,\"id\":\"" id                                                      \
@@ -198,7 +198,7 @@ static err_t check_record(const char *line)
     json_reader_t reader = {0};
     const json_value_t *record = NULL;
     err_t err = json_read(&reader, line, strlen(line), &record);
-    if (err == ERR_OK) err = schema_check(record);
+    if (err == ERR_OK) err = record_check(record);
     json_reader_free(&reader);
     return err;
 }

@@ -7,9 +7,9 @@
 #include <unistd.h>
 
 #include "base/mem.h"
+#include "records/record.h"
 #include "report/records/print.h"
 #include "report/records/report.h"
-#include "report/records/schema.h"
 #include "tests/tap.h"
 
 #define SECONDS                                                                                              \
@@ -61,7 +61,7 @@ static err_t check(const char *line, const char *from, const char *to)
              at + (from ? strlen(from) : 0));
     quoted(changed, text);
     err_t err = json_read(&reader, text, strlen(text), &record);
-    if (err == ERR_OK) err = schema_check(record);
+    if (err == ERR_OK) err = record_check(record);
     json_reader_free(&reader);
     return err;
 }

@@ -10,8 +10,8 @@
 #include <unistd.h>
 
 #include "base/mem.h"
+#include "report/records/check.h"
 #include "report/records/print.h"
-#include "report/records/schema.h"
 #include "report/regress/compare.h"
 
 enum { MAX_TEXT = 16384 };
@@ -101,13 +101,13 @@ static char *print_all(bool old, int *n_faults)
     const compare_options_t options = {.min_effect = 0.03, .alpha = 0.01, .n_resamples = 99, .seed = 1};
     report_t runs[2] = {0}, train = {0};
     comparison_t comparison = {0};
-    schema_counts_t counts = {0};
+    check_counts_t counts = {0};
     if (!out) exit(4);
     snprintf(records[0], MAX_TEXT, bench, "aa", "bb", "aa", "aa");
     snprintf(records[1], MAX_TEXT, bench, "bb", "aa", "bb", "bb");
     for (int i = 0; i < 3; i++) {
         int fd = open_text(spell(i < 2 ? records[i] : training, old, text));
-        OK_CALL(schema_check_file(fd, "recording", out, &counts), "records are checked");
+        OK_CALL(report_check_file(fd, "recording", out, &counts), "records are checked");
         close(fd);
         OK_CALL(read_and_print(i < 2 ? &runs[i] : &train, text, out), "and read");
     }

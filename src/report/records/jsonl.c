@@ -9,7 +9,7 @@
 
 #include "base/fs.h"
 #include "base/mem.h"
-#include "report/records/renamed.h"
+#include "records/record.h"
 
 enum {
     BLOCK_BYTES = 2 << 20,
@@ -88,7 +88,7 @@ static void parse_line(stream_t *s, span_t *span, json_reader_t *reader)
     const json_value_t *value = NULL;
     err_t err = json_read(reader, s->buffer + span->start, span->n_bytes, &value);
     span->line.value = err == ERR_OK ? value : NULL;
-    if (span->line.value) records_rename(value);
+    if (span->line.value) record_rename(value);
     const char *why = span->is_last ? "truncated: the file ends within the line" : err_message();
     if (err == ERR_DATA) err = arena_text(&reader->arena, why, strlen(why), &span->line.problem);
     span->err = err;

@@ -26,7 +26,7 @@ typedef struct jsonl_options {
     void *context;
 } jsonl_options_t;
 
-/* Reads fd to its end. Old field names in records are replaced (renamed.h).
+/* Reads fd to its end. Old field names in records are replaced (records/record.h).
  *
  *   name     for messages
  *   n_lines  lines read; may be NULL

@@ -2,6 +2,7 @@
 /* Helpers of the record readers: fields, counts of rejected lines, runs. records_*.c read each kind of
  * record. */
 #include "report/records/records.h"
+#include "records/record.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -21,7 +22,7 @@ err_t report_check_schema(const report_input_t *in, bool *newer)
     int64_t schema;
     if (!json_get_int(in->record, "schema", &schema) || schema < 1)
         RAISE(ERR_DATA, "\"schema\" is not a number from 1");
-    *newer = schema > REPORT_SCHEMA;
+    *newer = schema > RECORD_SCHEMA;
     if (*newer) report_note(&in->file->newer, in->line, "newer schema");
     return ERR_OK;
 }

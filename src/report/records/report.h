@@ -11,8 +11,6 @@
 #include "base/mem.h"
 #include "report/records/curve.h"
 
-enum { REPORT_SCHEMA = 1 }; /* newest schema supported */
-
 typedef enum field_kind { FIELD_MISSING, FIELD_NUMBER, FIELD_TEXT } field_kind_t;
 
 /* Names and texts are interned: equal texts have equal pointers. */

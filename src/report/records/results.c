@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "base/json.h"
+#include "records/record.h"
 #include "report/records/fields.h"
 #include "report/records/records.h"
 
@@ -39,7 +39,7 @@ enum { N_RESULT_KINDS = sizeof result_kinds / sizeof *result_kinds };
 static int find_kind(const char *name)
 {
     for (int i = 0; i < N_RESULT_KINDS; i++)
-        if (strcmp(name, record_names[result_kinds[i].kind]) == 0) return i;
+        if (strcmp(name, record_kinds[result_kinds[i].kind].name) == 0) return i;
     return -1;
 }
 
@@ -104,7 +104,7 @@ static err_t read_result(const report_input_t *in)
     if (newer) return ERR_OK;
     TRY(arena_new(&report->arena, sizeof *result, &result));
     *result = (report_result_t){
-        .kind = record_names[result_kinds[k].kind], .file = in->file_index, .line = in->line};
+        .kind = record_kinds[result_kinds[k].kind].name, .file = in->file_index, .line = in->line};
     const result_list_t *list = NULL;
     const json_value_t *rows = NULL;
     for (int i = 0; i < 2 && !rows && result_kinds[k].lists[i].name; i++) {

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/figure.h"
-#include "base/json.h"
+#include "records/record.h"
 #include "report/records/fields.h"
 #include "report/regress/compare.h"
 #include "report/regress/parts.h"
@@ -55,8 +55,8 @@ static void put_side(json_t *j, const char *key, const compare_side_t *side, con
 err_t compare_print_json(const comparison_t *comparison, const compare_options_t *options, FILE *out)
 {
     json_t j = {0};
-    json_record_begin(&j, RECORD_COMPARISON);
-    json_int(&j, "schema", REPORT_SCHEMA);
+    record_begin(&j, RECORD_COMPARISON);
+    json_int(&j, "schema", RECORD_SCHEMA);
     json_string(&j, "verdict", verdict_names[comparison->verdict]);
     json_bool(&j, "decided", compare_decided(comparison));
     json_object_begin(&j, "n");

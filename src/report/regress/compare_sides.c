@@ -7,6 +7,7 @@
 
 #include "base/mem.h"
 #include "base/utf8.h"
+#include "records/record.h"
 #include "report/records/fields.h"
 #include "report/regress/parts.h"
 
@@ -195,7 +196,7 @@ static err_t check_runs(compare_work_t *work, int side)
                              (long long)file->bad.n, (long long)file->bad.line, file->bad.why));
         if (file->newer.n > 0)
             TRY(compare_note(work, "%s: records left out: %lld, their schema is newer than %d", file->name,
-                             (long long)file->newer.n, REPORT_SCHEMA));
+                             (long long)file->newer.n, RECORD_SCHEMA));
         if (file->again.n > 0)
             TRY(compare_note(work, "%s: points left out: %lld, they belong to a run read before", file->name,
                              (long long)file->again.n));

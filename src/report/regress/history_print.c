@@ -6,9 +6,9 @@
 #include <string.h>
 
 #include "base/figure.h"
-#include "base/json.h"
 #include "base/mem.h"
 #include "base/stats.h"
+#include "records/record.h"
 #include "report/records/render.h"
 #include "report/regress/history.h"
 #include "report/regress/parts.h"
@@ -104,8 +104,8 @@ static void put_group(json_t *j, const history_group_t *group)
 err_t history_print_json(const history_t *history, const history_options_t *options, FILE *out)
 {
     json_t j = {0};
-    json_record_begin(&j, RECORD_HISTORY);
-    json_int(&j, "schema", REPORT_SCHEMA);
+    record_begin(&j, RECORD_HISTORY);
+    json_int(&j, "schema", RECORD_SCHEMA);
     json_object_begin(&j, "options");
     json_real(&j, "min_effect", options->min_effect);
     json_real(&j, "alpha", options->alpha);

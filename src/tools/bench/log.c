@@ -157,7 +157,7 @@ err_t bench_log_open(bench_t *bench, const opt_group_t *groups, int n_groups)
     if (j) {
         char now[32];
         clock_utc(now, sizeof now);
-        json_int(j, "schema", BENCH_SCHEMA);
+        json_int(j, "schema", RECORD_SCHEMA);
         json_string(j, "id", log->id);
         json_string(j, "time", now);
         json_int(j, "ranks", bench->comm->size);
@@ -176,7 +176,7 @@ err_t bench_log_close(bench_t *bench, const char *why)
     json_t *j = metrics_begin(&log->metrics, RECORD_BENCH_END);
     double sec = clock_sec() - log->start_sec;
     if (j) {
-        json_int(j, "schema", BENCH_SCHEMA);
+        json_int(j, "schema", RECORD_SCHEMA);
         json_string(j, "run", log->id);
         json_string(j, "reason", why);
         json_int(j, "n_points", log->n_points);
@@ -203,7 +203,7 @@ json_t *bench_record_begin(bench_t *bench, const char *case_name, const char *te
     bench->log->begun_sec = clock_sec();
     json_t *j = metrics_begin(&bench->log->metrics, RECORD_BENCH);
     if (!j) return NULL;
-    json_int(j, "schema", BENCH_SCHEMA);
+    json_int(j, "schema", RECORD_SCHEMA);
     json_string(j, "run", bench->log->id);
     json_string(j, "case", case_name);
     json_string(j, "test", test);

@@ -74,8 +74,6 @@ err_t turns_end_batch(turns_t *turns);
 /* Collective. Leaves the remaining time to the other job. Takes NULL. */
 void turns_close(turns_t **turns);
 
-enum { BENCH_SCHEMA = 1 };
-
 struct bench_log {
     metrics_t metrics; /* on rank 0 */
     char id[20];       /* of the run, in every record */

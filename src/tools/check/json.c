@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Writes all findings as JSON (--json). */
-#include "base/json.h"
 #include "base/clock.h"
+#include "records/record.h"
 #include "tools/check/show.h"
 
 static void write_line_json(const check_t *check, const check_line_t *line, json_t *j)
@@ -31,7 +31,7 @@ static void write_lines_json(const check_t *check, const check_lines_t *lines, j
     for (int64_t i = 0; i < lines->n; i++)
         if (lines->line[i].status > worst) worst = lines->line[i].status;
     clock_utc(now, sizeof now);
-    json_record_begin(j, RECORD_CHECK);
+    record_begin(j, RECORD_CHECK);
     json_string(j, "time", now);
     json_int(j, "hosts", check->n_hosts);
     json_int(j, "ranks", check->comm->size);

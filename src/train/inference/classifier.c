@@ -14,6 +14,7 @@
 #include "data/show/objects.h"
 #include "data/show/page.h"
 #include "data/show/sheet.h"
+#include "records/record.h"
 #include "train/feed/data.h"
 #include "train/inference/trained_model.h"
 #include "train/start/choose_algorithms.h"
@@ -278,7 +279,7 @@ static err_t write_result(const classifier_run_t *run, const evaluation_t *eval,
     const dataset_info_t *info = &run->dataset->info;
     const task_metrics_t *metrics = &run->evaluator.metrics;
     json_t j = {0};
-    json_record_begin(&j, RECORD_EVAL);
+    record_begin(&j, RECORD_EVAL);
     json_string(&j, "checkpoint", about->path);
     json_bool(&j, "averaged", about->averaged);
     json_string(&j, "precision", model_precision(about->build.compute));
@@ -393,7 +394,7 @@ static void print_prediction(const prediction_t *p)
  *   error  why the image could not be read, instead of its classes; or NULL */
 static void write_prediction(const prediction_t *p, const char *error, json_t *j)
 {
-    json_record_begin(j, RECORD_PREDICTION);
+    record_begin(j, RECORD_PREDICTION);
     json_string(j, "image", p->image);
     if (error) {
         json_string(j, "error", error);

@@ -15,6 +15,7 @@
 #include "data/load/samples.h"
 #include "data/show/sheet.h"
 #include "data/source/source.h"
+#include "records/record.h"
 #include "train/detect/evaluate.h"
 #include "train/detect/train_options.h"
 #include "train/inference/trained_model.h"
@@ -403,7 +404,7 @@ static err_t write_numbers(const detector_run_t *run, const detection_outcome_t 
 {
     const trained_about_t *about = &run->model->about;
     json_t j = {0};
-    json_record_begin(&j, RECORD_EVAL);
+    record_begin(&j, RECORD_EVAL);
     json_string(&j, "checkpoint", about->path);
     json_bool(&j, "averaged", about->averaged);
     json_string(&j, "model", about->model);
@@ -636,7 +637,7 @@ static err_t write_line(detector_run_t *run, const char *name, const image_t *im
                         const char *error)
 {
     json_t *j = &run->files.json;
-    json_record_begin(j, RECORD_PREDICTION);
+    record_begin(j, RECORD_PREDICTION);
     json_string(j, "image", name);
     if (error) {
         json_string(j, "error", error);

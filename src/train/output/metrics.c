@@ -90,7 +90,7 @@ json_t *metrics_begin(metrics_t *metrics, record_kind_t kind)
 {
     if (!metrics->file) return NULL;
     json_reset(&metrics->json);
-    json_record_begin(&metrics->json, kind);
+    record_begin(&metrics->json, kind);
     return &metrics->json;
 }
 

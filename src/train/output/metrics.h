@@ -9,7 +9,7 @@
 
 #include "base/err.h"
 #include "base/fs.h"
-#include "base/json.h"
+#include "records/record.h"
 #include "store/owner/owner.h"
 
 typedef struct metrics {

@@ -15,8 +15,6 @@
 #include "train/start/options.h"
 #include "train/start/setup.h"
 
-enum { METRICS_SCHEMA = 1 };
-
 /* How gradients are summed; NULL if a single rank has nothing to sum. */
 static const char *gradient_path(const comm_t *comm, const comm_buffer_t *buffer, char *space, size_t n_bytes)
 {
@@ -346,7 +344,7 @@ err_t trainer_record_run(trainer_t *t)
     if (!j) return ERR_OK;
     char now[32];
     clock_utc(now, sizeof now);
-    json_int(j, "schema", METRICS_SCHEMA);
+    json_int(j, "schema", RECORD_SCHEMA);
     json_string(j, "time", now);
     opt_json(t->options->groups, train_options_groups(t->options), j, "options");
     record_data(j, &t->input);

@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: MIT */
+/* The records of dptrain bench, and how the times of a point agree. */
+#include <math.h>
+
+#include "records/tables.h"
+
+/* interleaved_with, clock_sec and batch_n are optional: early recordings of this schema lack them. */
+static const record_field_t fingerprint_fields[] = {
+    {HEX("hardware_id")},
+    {HEX("fabric_id")},
+    {HEX("software_id")},
+    {OBJECT("hardware")},
+    {OBJECT("fabric")},
+    {OBJECT("software")},
+    {0},
+};
+
+const record_field_t record_bench_run[] = {
+    {VERSION("schema")},
+    {HEX("id")},
+    {TEXT("time")},
+    {POSITIVE("ranks")},
+    {POSITIVE("threads")},
+    {OBJECT("options")},
+    {OBJECT("fingerprint"), .of = fingerprint_fields},
+    {HEX("interleaved_with"), .nullable = true, .optional = true, .was = "in_turn_with"},
+    {0},
+};
+
+static const char *const verdicts[] = {"ok", "inconclusive", "disturbed", NULL};
+static const char *const ends[] = {"finished", "interrupted", "failed", NULL};
+
+static const record_field_t key_fields[] = {
+    {.name = "", .type = RECORD_SCALAR, .nullable = true, .is_prefix = true}, {0}};
+
+static const record_field_t metric_fields[] = {
+    {REAL("active_ranks"), .nullable = true, .optional = true, .was = "ranks_at_it"},
+    {REAL("resident_pages"), .nullable = true, .optional = true, .was = "pages_left"},
+    {.name = "", .type = RECORD_SCALAR, .nullable = true, .is_prefix = true},
+    {0},
+};
+
+const record_field_t record_bench[] = {
+    {VERSION("schema")},
+    {HEX("run")},
+    {TEXT("case")},
+    {TEXT("test")},
+    {OBJECT("key"), .of = key_fields},
+    {OBJECT("metrics"), .of = metric_fields},
+    {TEXT("unit"), .variant = RECORD_TIMED},
+    {TEXT("verdict"), .words = verdicts, .variant = RECORD_TIMED},
+    {POSITIVE("n"), .variant = RECORD_TIMED},
+    {POSITIVE("per_sample"), .variant = RECORD_TIMED},
+    {COUNT("n_disturbed"), .variant = RECORD_TIMED},
+    {WORDS("disturbances"), .was = "loads", .variant = RECORD_TIMED},
+    {REAL("min"), .variant = RECORD_TIMED},
+    {REAL("p50"), .variant = RECORD_TIMED},
+    {REAL("p95"), .variant = RECORD_TIMED},
+    {REAL("p99"), .variant = RECORD_TIMED},
+    {REAL("max"), .variant = RECORD_TIMED},
+    {REAL("mean"), .variant = RECORD_TIMED},
+    {REAL("cv"), .nullable = true, .variant = RECORD_TIMED}, /* of a single sample */
+    {ARRAY("ci95"), .variant = RECORD_TIMED},
+    {COUNT("slowest_rank"), .variant = RECORD_TIMED},
+    {REAL("slowest_share"), .variant = RECORD_TIMED},
+    {REAL("clock_sec"), .optional = true, .variant = RECORD_TIMED},
+    {ARRAY("batch_n"), .optional = true, .variant = RECORD_TIMED},
+    {ARRAY("samples"), .variant = RECORD_TIMED},
+    {ARRAY("data_samples"), .optional = true, .variant = RECORD_TIMED},
+    {ARRAY("forward_samples"), .optional = true, .variant = RECORD_TIMED},
+    {ARRAY("backward_samples"), .optional = true, .variant = RECORD_TIMED},
+    {ARRAY("allreduce_samples"), .optional = true, .variant = RECORD_TIMED},
+    {ARRAY("optimizer_samples"), .optional = true, .variant = RECORD_TIMED},
+    {0},
+};
+
+const record_field_t record_bench_end[] = {
+    {VERSION("schema")},
+    {HEX("run")},
+    {TEXT("reason"), .words = ends, .was = "why"},
+    {COUNT("n_points")},
+    {REAL("seconds")},
+    {REAL("recording_sec")},
+    {0},
+};
+
+static double real_of(const json_value_t *record, const char *name)
+{
+    double value = NAN;
+    json_get_real(record, name, &value);
+    return value;
+}
+
+/* Below 6 samples both ends are null. */
+static err_t check_interval(const json_value_t *record, int64_t n)
+{
+    const json_value_t *ci = json_get(record, "ci95");
+    double low = NAN, high = NAN, p50 = real_of(record, "p50");
+    if (ci->n != 2) RAISE(ERR_DATA, "\"ci95\" does not have two values");
+    bool known = json_as_real(ci->first, &low) && json_as_real(ci->first->next, &high);
+    bool null = ci->first->kind == JSON_NULL && ci->first->next->kind == JSON_NULL;
+    if (n >= 6 ? !known : !known && !null) RAISE(ERR_DATA, "\"ci95\" is not an interval");
+    if (known && !(low <= p50 && p50 <= high)) RAISE(ERR_DATA, "\"p50\" is outside \"ci95\"");
+    return ERR_OK;
+}
+
+/* n times each; parts are optional. */
+static err_t check_samples(const json_value_t *record, const char *name, int64_t n)
+{
+    double sec;
+    const json_value_t *samples = json_get(record, name);
+    if (!samples) return ERR_OK;
+    if (samples->n != n)
+        RAISE(ERR_DATA, "\"%s\" has %lld values, expected %lld", name, (long long)samples->n, (long long)n);
+    for (const json_value_t *at = samples->first; at; at = at->next)
+        if (!json_as_real(at, &sec) || sec < 0)
+            RAISE(ERR_DATA, "\"%s\" has a value that is not a time", name);
+    return ERR_OK;
+}
+
+/* The batches must add up to the samples. */
+static err_t check_batches(const json_value_t *record, int64_t n)
+{
+    int64_t sum = 0, count;
+    if (!json_get(record, "batch_n")) return ERR_OK;
+    for (const json_value_t *at = json_get(record, "batch_n")->first; at; at = at->next) {
+        if (!json_as_int(at, &count) || count < 0)
+            RAISE(ERR_DATA, "\"batch_n\" has a value that is not a count");
+        sum += count;
+    }
+    if (sum != n) RAISE(ERR_DATA, "\"batch_n\" sums to %lld, expected %lld", (long long)sum, (long long)n);
+    return ERR_OK;
+}
+
+err_t record_check_times(const json_value_t *record)
+{
+    static const char *const ascending[] = {"min", "p50", "p95", "p99", "max"};
+    static const char *const parts[] = {"samples",          "data_samples",      "forward_samples",
+                                        "backward_samples", "allreduce_samples", "optimizer_samples"};
+    int64_t n = 0;
+    if (!json_get_int(record, "n", &n)) return ERR_OK; /* not timed */
+    for (int i = 0; i + 1 < 5; i++)
+        if (real_of(record, ascending[i]) > real_of(record, ascending[i + 1]))
+            RAISE(ERR_DATA, "\"%s\" is above \"%s\"", ascending[i], ascending[i + 1]);
+    if (real_of(record, "slowest_share") > 1) RAISE(ERR_DATA, "\"slowest_share\" is above 1");
+    TRY(check_interval(record, n));
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) TRY(check_samples(record, parts[i], n));
+    return check_batches(record, n);
+}

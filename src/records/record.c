@@ -1,0 +1,358 @@
+/* SPDX-License-Identifier: MIT */
+/* What follows the tables of records: writing, checking, renaming, the JSON Schema. */
+#include "records/record.h"
+
+#include <ctype.h>
+#include <string.h>
+
+#include "base/mem.h"
+
+const record_row_t *record_find(const char *kind)
+{
+    for (int k = 0; k < N_RECORD_KINDS; k++)
+        if (strcmp(kind, record_kinds[k].name) == 0) return &record_kinds[k];
+    return NULL;
+}
+
+/* The row of a name in a record of a variant (RECORD_ANY: of either); NULL: none. */
+static const record_field_t *find_field(const record_field_t *fields, record_variant_t variant,
+                                        const char *name)
+{
+    for (const record_field_t *f = fields; f->name; f++)
+        if (!f->is_prefix && (!variant || !f->variant || f->variant == variant) && strcmp(f->name, name) == 0)
+            return f;
+    for (; fields->name; fields++)
+        if (fields->is_prefix && strncmp(fields->name, name, strlen(fields->name)) == 0) return fields;
+    return NULL;
+}
+
+/* ---- Writing ---- */
+static json_kind_t kind_of(record_type_t type)
+{
+    switch (type) {
+    case RECORD_TEXT:
+    case RECORD_WORDS:
+    case RECORD_HEX:
+        return JSON_STRING;
+    case RECORD_FLAG:
+        return JSON_BOOL;
+    case RECORD_OBJECT:
+        return JSON_OBJECT;
+    case RECORD_ARRAY:
+        return JSON_ARRAY;
+    default:
+        return JSON_NUMBER;
+    }
+}
+
+/* A json_guard_t: `inside` is a table of fields. */
+static const void *guard_value(const void *inside, const char *key, json_kind_t kind)
+{
+    if (!key) return inside; /* an element of an array of such objects */
+    const record_field_t *field = find_field(inside, RECORD_ANY, key);
+    const bool has_row = field && (kind == JSON_NULL || kind == kind_of(field->type) ||
+                                   (field->type == RECORD_SCALAR && kind < JSON_ARRAY));
+    if (!has_row) err_assert_failed(key, "a field that the table of its record (src/records) lacks", 0);
+    return field->of;
+}
+
+void record_begin(json_t *j, record_kind_t kind)
+{
+    json_object_begin(j, NULL);
+    json_string(j, "record", record_kinds[kind].name);
+    json_guard(j, guard_value, record_kinds[kind].fields);
+}
+
+/* ---- Names of earlier versions ---- */
+static void rename_members(const json_value_t *object, const record_field_t *fields)
+{
+    for (const record_field_t *f = fields; f->name; f++) {
+        bool inside = false;
+        json_value_t *member =
+            f->was ? (json_value_t *)json_get(object, f->was) : NULL; /* writable: in an arena */
+        if (member) member->key = f->name;
+        for (const record_field_t *of = f->of; of && of->name; of++) inside |= of->was != NULL;
+        const json_value_t *value = inside ? json_get(object, f->name) : NULL;
+        const bool is_array = value && value->kind == JSON_ARRAY;
+        for (const json_value_t *at = is_array ? value->first : value; at; at = is_array ? at->next : NULL)
+            rename_members(at, f->of);
+    }
+}
+
+void record_rename(const json_value_t *record)
+{
+    const char *kind;
+    const record_row_t *row = json_get_text(record, "record", &kind) ? record_find(kind) : NULL;
+    if (row) rename_members(record, row->fields);
+}
+
+/* ---- Checking ---- */
+static const char *type_text(record_type_t type)
+{
+    static const char *const texts[N_RECORD_TYPES] = {
+        [RECORD_VERSION] = "1",
+        [RECORD_TEXT] = "a text",
+        [RECORD_WORDS] = "a text, which may be empty",
+        [RECORD_HEX] = "hexadecimal digits",
+        [RECORD_FLAG] = "true or false",
+        [RECORD_COUNT] = "an integer from 0",
+        [RECORD_POSITIVE] = "an integer from 1",
+        [RECORD_STEP_OR_NONE] = "an integer from -1",
+        [RECORD_REAL] = "a number from 0",
+        [RECORD_NUMBER] = "a number",
+        [RECORD_INTEGER] = "an integer",
+        [RECORD_SCALAR] = "a number, a text, true, false or null",
+        [RECORD_OBJECT] = "an object",
+        [RECORD_ARRAY] = "an array",
+    };
+    return texts[type];
+}
+
+static bool is_hex(const char *text)
+{
+    if (!text[0]) return false;
+    for (; *text; text++)
+        if (!isxdigit((unsigned char)*text)) return false;
+    return true;
+}
+
+static bool is_one_of(const char *const *words, const char *text)
+{
+    if (!words) return text[0] != '\0';
+    while (*words && strcmp(*words, text) != 0) words++;
+    return *words != NULL;
+}
+
+static bool keeps_type(const json_value_t *value, const record_field_t *field)
+{
+    int64_t count;
+    double real;
+    switch (field->type) {
+    case RECORD_VERSION:
+        return json_as_int(value, &count) && count == RECORD_SCHEMA;
+    case RECORD_TEXT:
+        return value->kind == JSON_STRING && is_one_of(field->words, value->text);
+    case RECORD_WORDS:
+        return value->kind == JSON_STRING;
+    case RECORD_HEX:
+        return value->kind == JSON_STRING && is_hex(value->text);
+    case RECORD_FLAG:
+        return value->kind == JSON_BOOL;
+    case RECORD_COUNT:
+        return json_as_int(value, &count) && count >= 0;
+    case RECORD_POSITIVE:
+        return json_as_int(value, &count) && count >= 1;
+    case RECORD_STEP_OR_NONE:
+        return json_as_int(value, &count) && count >= -1;
+    case RECORD_REAL:
+        return json_as_real(value, &real) && real >= 0;
+    case RECORD_NUMBER:
+        return json_as_real(value, &real);
+    case RECORD_INTEGER:
+        return json_as_int(value, &count);
+    case RECORD_SCALAR:
+        return value->kind == JSON_NUMBER ? json_as_real(value, &real) : value->kind < JSON_ARRAY;
+    case RECORD_OBJECT:
+        return value->kind == JSON_OBJECT;
+    case RECORD_ARRAY:
+        return value->kind == JSON_ARRAY;
+    case N_RECORD_TYPES:
+        break;
+    }
+    return false;
+}
+
+static err_t check_repeats(const json_value_t *object)
+{
+    enum {
+        FEW = 32
+    }; /* records of a run, without a table; objects of other writers may have a million members */
+    intern_t names = {0};
+    const char *repeated = NULL, *unused;
+    err_t err = ERR_OK;
+    for (const json_value_t *at = object->first; at && object->n <= FEW && !repeated; at = at->next)
+        if (json_get(object, at->key) != at) repeated = at->key;
+    for (const json_value_t *at = object->first; at && object->n > FEW && !repeated; at = at->next) {
+        const size_t n_before = names.n;
+        TRY_OUT(err, intern_text(&names, at->key, &unused));
+        if (names.n == n_before) repeated = at->key;
+    }
+    if (repeated) RAISE_OUT(err, ERR_DATA, "\"%s\" appears twice", repeated);
+out:
+    intern_free(&names);
+    return err;
+}
+
+static err_t check_object(const json_value_t *object, const record_field_t *fields, record_variant_t variant);
+
+static err_t check_value(const json_value_t *value, const record_field_t *field)
+{
+    err_t err = ERR_OK;
+    if (value->kind == JSON_NULL && field->nullable) return ERR_OK;
+    if (!keeps_type(value, field)) {
+        message_t words = {0};
+        for (const char *const *word = field->words; word && *word; word++)
+            message_append(&words, "%s%s", words.n ? ", " : "one of: ", *word);
+        RAISE(ERR_DATA, "invalid value of \"%s\": expected %s%s", value->key,
+              words.n ? words.text : type_text(field->type), field->nullable ? ", or null" : "");
+    }
+    if (!field->of) return ERR_OK;
+    if (field->type == RECORD_OBJECT) err = check_object(value, field->of, RECORD_ANY);
+    for (const json_value_t *at = value->first; field->type == RECORD_ARRAY && at && err == ERR_OK;
+         at = at->next)
+        err = check_object(at, field->of, RECORD_ANY);
+    return err == ERR_OK ? ERR_OK : err_context(err, "\"%s\"", value->key);
+}
+
+/* variant: that of a record; RECORD_ANY: of an object inside. */
+static err_t check_object(const json_value_t *object, const record_field_t *fields, record_variant_t variant)
+{
+    if (object->kind != JSON_OBJECT) RAISE(ERR_DATA, "an element of the array is not an object");
+    TRY(check_repeats(object));
+    for (const json_value_t *at = object->first; at; at = at->next) {
+        if (variant && strcmp(at->key, "record") == 0) continue;
+        const record_field_t *field = find_field(fields, variant, at->key);
+        if (!field) RAISE(ERR_DATA, "unknown field \"%s\"", at->key);
+        TRY(check_value(at, field));
+    }
+    for (const record_field_t *f = fields; f->name; f++)
+        if (!f->is_prefix && !f->optional && (!f->variant || f->variant == variant) &&
+            !json_get(object, f->name))
+            RAISE(ERR_DATA, "\"%s\" is missing", f->name);
+    return ERR_OK;
+}
+
+err_t record_check(const json_value_t *record)
+{
+    const char *kind;
+    if (record->kind != JSON_OBJECT) RAISE(ERR_DATA, "not a record: not a JSON object");
+    if (!json_get_text(record, "record", &kind)) RAISE(ERR_DATA, "not a record: \"record\" is missing");
+    const record_row_t *row = record_find(kind);
+    if (!row) RAISE(ERR_DATA, "unknown kind of record, \"%.40s\"", kind);
+    record_variant_t variant = RECORD_CLASSIFIER;
+    for (const json_value_t *at = record->first; at; at = at->next) {
+        const record_field_t *field = find_field(row->fields, RECORD_ANY, at->key);
+        if (field && field->variant == RECORD_DETECTOR) variant = RECORD_DETECTOR;
+    }
+    err_t err = check_object(record, row->fields, variant);
+    if (err == ERR_OK && row->check) err = row->check(record);
+    return err == ERR_OK ? ERR_OK : err_context(err, "%s", kind);
+}
+
+/* ---- The JSON Schema ---- */
+static void put_type(json_t *j, const record_field_t *f, const char *type)
+{
+    if (!f->nullable) {
+        json_string(j, "type", type);
+        return;
+    }
+    json_array_begin(j, "type");
+    json_string(j, NULL, type);
+    json_string(j, NULL, "null");
+    json_array_end(j);
+}
+
+static void put_members(json_t *j, const record_field_t *fields, record_variant_t variant, const char *kind);
+
+static void put_field(json_t *j, const record_field_t *f, bool named)
+{
+    json_object_begin(j, named ? f->name : NULL);
+    switch (kind_of(f->type)) {
+    case JSON_STRING:
+        put_type(j, f, "string");
+        if (f->type == RECORD_HEX) json_string(j, "pattern", "^[0-9A-Fa-f]+$");
+        if (f->type == RECORD_TEXT && !f->words) json_int(j, "minLength", 1);
+        break;
+    case JSON_BOOL:
+        put_type(j, f, "boolean");
+        break;
+    case JSON_OBJECT:
+        put_type(j, f, "object");
+        if (f->of) put_members(j, f->of, RECORD_ANY, NULL);
+        break;
+    case JSON_ARRAY:
+        put_type(j, f, "array");
+        if (!f->of) break;
+        json_object_begin(j, "items");
+        json_string(j, "type", "object");
+        put_members(j, f->of, RECORD_ANY, NULL);
+        json_object_end(j);
+        break;
+    default:
+        if (f->type == RECORD_SCALAR) {
+            json_raw(j, "type", "[\"number\",\"string\",\"boolean\",\"null\"]");
+            break;
+        }
+        put_type(j, f, f->type == RECORD_REAL || f->type == RECORD_NUMBER ? "number" : "integer");
+        if (f->type == RECORD_VERSION) json_int(j, "const", RECORD_SCHEMA);
+        if (f->type == RECORD_POSITIVE) json_int(j, "minimum", 1);
+        if (f->type == RECORD_COUNT || f->type == RECORD_REAL) json_int(j, "minimum", 0);
+        if (f->type == RECORD_STEP_OR_NONE) json_int(j, "minimum", -1);
+    }
+    if (f->words) json_array_begin(j, "enum");
+    for (const char *const *word = f->words; word && *word; word++) json_string(j, NULL, *word);
+    if (f->words && f->nullable) json_string(j, NULL, NULL);
+    if (f->words) json_array_end(j);
+    json_object_end(j);
+}
+
+/* The properties of an object; of a record with its kind. */
+static void put_members(json_t *j, const record_field_t *fields, record_variant_t variant, const char *kind)
+{
+    bool has_prefix = false;
+    json_object_begin(j, "properties");
+    if (kind) {
+        json_object_begin(j, "record");
+        json_string(j, "const", kind);
+        json_object_end(j);
+    }
+    for (const record_field_t *f = fields; f->name; f++) {
+        has_prefix |= f->is_prefix;
+        if (!f->is_prefix && (!f->variant || f->variant == variant)) put_field(j, f, true);
+    }
+    json_object_end(j);
+    /* Named fields keep both rows; those of a prefix are the more lenient. */
+    if (has_prefix) json_object_begin(j, "patternProperties");
+    for (const record_field_t *f = fields; f->name; f++) {
+        record_field_t any = *f;
+        message_t pattern = {0};
+        if (!f->is_prefix) continue;
+        message_append(&pattern, "^%s", f->name);
+        any.name = pattern.text;
+        put_field(j, &any, true);
+    }
+    if (has_prefix) json_object_end(j);
+    json_array_begin(j, "required");
+    if (kind) json_string(j, NULL, "record");
+    for (const record_field_t *f = fields; f->name; f++)
+        if (!f->is_prefix && !f->optional && (!f->variant || f->variant == variant))
+            json_string(j, NULL, f->name);
+    json_array_end(j);
+    json_bool(j, "additionalProperties", false);
+}
+
+err_t record_write_schema(FILE *out)
+{
+    json_t j = {0};
+    json_object_begin(&j, NULL);
+    json_string(&j, "$schema", "https://json-schema.org/draft/2020-12/schema");
+    json_string(
+        &j, "title",
+        "A record of dptrain: a line of metrics.jsonl, job.jsonl or a file of dptrain bench, or a result");
+    json_array_begin(&j, "anyOf");
+    for (int k = 0; k < N_RECORD_KINDS; k++)
+        for (int v = 0; v < (record_kinds[k].variants[0] ? 2 : 1); v++) {
+            const record_row_t *row = &record_kinds[k];
+            json_object_begin(&j, NULL);
+            json_string(&j, "title", row->variants[v] ? row->variants[v] : row->name);
+            json_string(&j, "type", "object");
+            put_members(&j, row->fields, v ? RECORD_DETECTOR : RECORD_CLASSIFIER, row->name);
+            json_object_end(&j);
+        }
+    json_array_end(&j);
+    json_object_end(&j);
+    const err_t err = j.status;
+    if (err == ERR_OK) fprintf(out, "%s\n", j.text); /* the caller checks the stream for errors */
+    json_free(&j);
+    return err;
+}
