@@ -14,7 +14,6 @@
 #include "cmd/report_files.h"
 #include "records/record.h"
 #include "report/html/page.h"
-#include "report/records/check.h"
 #include "report/records/print.h"
 #include "report/regress/compare.h"
 #include "report/regress/history.h"

@@ -14,13 +14,18 @@ const record_row_t *record_find(const char *kind)
     return NULL;
 }
 
-/* The row of a name in a record of a variant (RECORD_ANY: of either); NULL: none. */
+/* Whether a row names one field, and records of a variant have it (RECORD_ANY: those of either). */
+static bool is_field_of(const record_field_t *f, record_variant_t variant)
+{
+    return !f->is_prefix && (!variant || !f->variant || f->variant == variant);
+}
+
+/* The row of a name in a record of a variant; NULL: none. */
 static const record_field_t *find_field(const record_field_t *fields, record_variant_t variant,
                                         const char *name)
 {
     for (const record_field_t *f = fields; f->name; f++)
-        if (!f->is_prefix && (!variant || !f->variant || f->variant == variant) && strcmp(f->name, name) == 0)
-            return f;
+        if (is_field_of(f, variant) && strcmp(f->name, name) == 0) return f;
     for (; fields->name; fields++)
         if (fields->is_prefix && strncmp(fields->name, name, strlen(fields->name)) == 0) return fields;
     return NULL;
@@ -52,8 +57,10 @@ static const void *guard_value(const void *inside, const char *key, json_kind_t 
     const record_field_t *field = find_field(inside, RECORD_ANY, key);
     const bool has_row = field && (kind == JSON_NULL || kind == kind_of(field->type) ||
                                    (field->type == RECORD_SCALAR && kind < JSON_ARRAY));
-    if (!has_row) err_assert_failed(key, "a field that the table of its record (src/records) lacks", 0);
-    return field->of;
+    if (has_row) return field->of;
+    message_t wrong = {0};
+    message_append(&wrong, "\"%s\" is in the table of its record, with a value of this type", key);
+    err_assert_failed(wrong.text, __FILE__, __LINE__);
 }
 
 void record_begin(json_t *j, record_kind_t kind)
@@ -164,9 +171,7 @@ static bool keeps_type(const json_value_t *value, const record_field_t *field)
 
 static err_t check_repeats(const json_value_t *object)
 {
-    enum {
-        FEW = 32
-    }; /* records of a run, without a table; objects of other writers may have a million members */
+    enum { FEW = 32 }; /* compared in pairs; objects of other writers may have a million members */
     intern_t names = {0};
     const char *repeated = NULL, *unused;
     err_t err = ERR_OK;
@@ -216,8 +221,7 @@ static err_t check_object(const json_value_t *object, const record_field_t *fiel
         TRY(check_value(at, field));
     }
     for (const record_field_t *f = fields; f->name; f++)
-        if (!f->is_prefix && !f->optional && (!f->variant || f->variant == variant) &&
-            !json_get(object, f->name))
+        if (is_field_of(f, variant) && !f->optional && !json_get(object, f->name))
             RAISE(ERR_DATA, "\"%s\" is missing", f->name);
     return ERR_OK;
 }
@@ -230,7 +234,7 @@ err_t record_check(const json_value_t *record)
     const record_row_t *row = record_find(kind);
     if (!row) RAISE(ERR_DATA, "unknown kind of record, \"%.40s\"", kind);
     record_variant_t variant = RECORD_CLASSIFIER;
-    for (const json_value_t *at = record->first; at; at = at->next) {
+    for (const json_value_t *at = row->variants[0] ? record->first : NULL; at; at = at->next) {
         const record_field_t *field = find_field(row->fields, RECORD_ANY, at->key);
         if (field && field->variant == RECORD_DETECTOR) variant = RECORD_DETECTOR;
     }
@@ -254,9 +258,9 @@ static void put_type(json_t *j, const record_field_t *f, const char *type)
 
 static void put_members(json_t *j, const record_field_t *fields, record_variant_t variant, const char *kind);
 
-static void put_field(json_t *j, const record_field_t *f, bool named)
+static void put_field(json_t *j, const char *name, const record_field_t *f)
 {
-    json_object_begin(j, named ? f->name : NULL);
+    json_object_begin(j, name);
     switch (kind_of(f->type)) {
     case JSON_STRING:
         put_type(j, f, "string");
@@ -308,25 +312,21 @@ static void put_members(json_t *j, const record_field_t *fields, record_variant_
     }
     for (const record_field_t *f = fields; f->name; f++) {
         has_prefix |= f->is_prefix;
-        if (!f->is_prefix && (!f->variant || f->variant == variant)) put_field(j, f, true);
+        if (is_field_of(f, variant)) put_field(j, f->name, f);
     }
     json_object_end(j);
     /* Named fields keep both rows; those of a prefix are the more lenient. */
     if (has_prefix) json_object_begin(j, "patternProperties");
     for (const record_field_t *f = fields; f->name; f++) {
-        record_field_t any = *f;
         message_t pattern = {0};
         if (!f->is_prefix) continue;
         message_append(&pattern, "^%s", f->name);
-        any.name = pattern.text;
-        put_field(j, &any, true);
+        put_field(j, pattern.text, f);
     }
     if (has_prefix) json_object_end(j);
     json_array_begin(j, "required");
-    if (kind) json_string(j, NULL, "record");
     for (const record_field_t *f = fields; f->name; f++)
-        if (!f->is_prefix && !f->optional && (!f->variant || f->variant == variant))
-            json_string(j, NULL, f->name);
+        if (is_field_of(f, variant) && !f->optional) json_string(j, NULL, f->name);
     json_array_end(j);
     json_bool(j, "additionalProperties", false);
 }
@@ -339,6 +339,7 @@ err_t record_write_schema(FILE *out)
     json_string(
         &j, "title",
         "A record of dptrain: a line of metrics.jsonl, job.jsonl or a file of dptrain bench, or a result");
+    json_raw(&j, "required", "[\"record\"]");
     json_array_begin(&j, "anyOf");
     for (int k = 0; k < N_RECORD_KINDS; k++)
         for (int v = 0; v < (record_kinds[k].variants[0] ? 2 : 1); v++) {

@@ -89,8 +89,8 @@ typedef struct record_row {
     const char *name;
     const record_field_t *fields; /* besides `record` */
     const char *variants[2];      /* names of the two variants in the JSON Schema; NULL: one variant */
-    err_t (*check)(
-        const json_value_t *record); /* relations between fields that keep their rows; NULL: none */
+    /* Checks relations between fields that keep their rows. NULL: none. */
+    err_t (*check)(const json_value_t *record);
 } record_row_t;
 
 extern const record_row_t record_kinds[N_RECORD_KINDS];

@@ -23,7 +23,7 @@ make_tiny() { # TRAINING VALIDATION
     "${DPTRAIN_BIN:-$BATS_TEST_DIRNAME/../../dptrain}" data synth digits --out "$tiny" --train "$1" --val "$2"
 }
 
-# That dptrain report --check accepts records, and jsonschema, where it is there, by the schema of dptrain report --schema.
+# Checks records with dptrain report --check and, if jsonschema is installed, by the schema of dptrain report --schema.
 check_records() { # FILES...
     local python=${DPTRAIN_VENV:-$root/build/venv}/bin/python
     "$dptrain" report --check "$@"

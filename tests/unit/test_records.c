@@ -12,7 +12,7 @@
 #include "records/record.h"
 #include "report/records/records.h"
 
-enum written { IN_TABLE, UNKNOWN, OTHER_TYPE, UNKNOWN_INSIDE, N_WRITTEN };
+enum written { IN_TABLE, UNKNOWN, OTHER_TYPE, UNKNOWN_INSIDE };
 
 static void write_record(enum written what)
 {
@@ -89,13 +89,13 @@ int main(void)
     OK(signal_of(UNKNOWN_INSIDE) == SIGABRT, "nor one inside an array");
 
     OK(point_says("\"bytes\":8,\"name\":null", "\"gbs\":1.5,\"ok\":true", NULL), "free names have scalars");
-    OK(point_says("\"bytes\":[8]", "", "\"bytes\""), "a list is none");
+    OK(point_says("\"bytes\":[8]", "", "\"bytes\""), "a list is not a scalar");
     OK(point_says("", "\"gbs\":1e999", "\"gbs\""), "nor is infinity");
     OK(point_says("", "\"gbs\":1,\"gbs\":2", "\"gbs\" appears twice"), "each name once");
     OK(point_says("", "\"active_ranks\":-1", "\"active_ranks\""), "a row among free names counts");
     OK(says("{\"record\":\"job_wait\",\"time\":\"t\",\"sec\":NaN,\"reason\":\"r\",\"min_ranks\":1}",
             "\"sec\""),
-       "NaN is no number");
+       "NaN is not a number");
     OK(says("{\"record\":\"job_wait\",\"time\":\"\",\"sec\":1,\"reason\":\"r\",\"min_ranks\":1}",
             "expected a text"),
        "what was expected is named");

@@ -10,7 +10,6 @@
 #include <unistd.h>
 
 #include "base/mem.h"
-#include "report/records/check.h"
 #include "report/records/print.h"
 #include "report/regress/compare.h"
 

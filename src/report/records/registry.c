@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Reads a file of records and dispatches each to the reader of its kind. */
+/* Reads a file of records and dispatches each to the reader of its kind; checks a file against the tables of records. */
+#include "base/log.h"
 #include "base/mem.h"
+#include "records/record.h"
 #include "report/records/jsonl.h"
 #include "report/records/records.h"
 
@@ -70,4 +72,29 @@ err_t report_read(report_t *report, int fd, const char *name)
     err_take(err, &first);
     if (file->train) train_run_finish(report, file->train);
     return err_put(&first);
+}
+
+typedef struct checking {
+    const char *name;
+    FILE *out;
+    check_counts_t *counts;
+} checking_t;
+
+static err_t check_line(void *context, const jsonl_line_t *line)
+{
+    const checking_t *c = context;
+    err_t err = line->value ? record_check(line->value) : ERR_DATA;
+    c->counts->n_records++;
+    if (err != ERR_DATA) return err;
+    c->counts->n_bad++;
+    print_to(c->out, "%s:%lld: %s\n", c->name, (long long)line->number,
+             line->value ? err_message() : line->problem);
+    return ERR_OK;
+}
+
+err_t report_check_file(int fd, const char *name, FILE *out, check_counts_t *counts)
+{
+    checking_t checking = {name, out, counts};
+    const jsonl_options_t options = {.visit = check_line, .context = &checking};
+    return jsonl_read(fd, name, &options, NULL);
 }

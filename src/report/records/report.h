@@ -6,6 +6,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include "base/figure.h"
 #include "base/mem.h"
@@ -167,6 +168,14 @@ typedef struct report {
 /* Adds the records of fd; a zeroed report is empty. Malformed lines are counted. Errors of jsonl_read. */
 err_t report_read(report_t *report, int fd, const char *name);
 void report_free(report_t *report);
+
+typedef struct check_counts {
+    int64_t n_records, n_bad; /* lines that are not empty; those of them that were reported */
+} check_counts_t;
+
+/* Checks every line of a file against the tables of records (records/record.h), which report_read does not enforce.
+ * Prints "NAME:LINE: fault" for each that fails, and adds to the counts. Errors of jsonl_read. */
+err_t report_check_file(int fd, const char *name, FILE *out, check_counts_t *counts);
 
 /* Samples over time, and that of the median step. Without them in an end record, from the steps. */
 typedef struct report_rates {
