@@ -569,7 +569,7 @@ static const opt_t table[] = {
     {"check", OPT_FLAG, FIELD(check), NULL, 0, 0, NULL, "",
      "check every record against docs/records.md; print no tables", OPT_COMMON},
     {"schema", OPT_FLAG, FIELD(schema), NULL, 0, 0, NULL, "",
-     "print the JSON Schema of a record, for other programs; read no files", OPT_COMMON},
+     "print what records hold: as a JSON Schema, or with --format markdown as tables", OPT_COMMON},
 };
 
 static bool add_name(const char **names, int n, const char *name)
@@ -634,8 +634,8 @@ static err_t print_records(const void *context, FILE *out)
 
 static err_t print_schema(const void *context, FILE *out)
 {
-    (void)context;
-    return record_write_schema(out);
+    const report_options_t *options = context;
+    return record_describe(out, strcmp(options->format, "markdown") == 0);
 }
 
 static err_t read_and_print(report_t *report, const report_options_t *options, const char *const *names,
@@ -644,7 +644,9 @@ static err_t read_and_print(report_t *report, const report_options_t *options, c
     if (options->schema && (n > 0 || options->check || options->only_case || options->only_test))
         RAISE(ERR_USAGE,
               "--schema reads no records: it cannot be combined with files, --check, --case or --test");
-    if (options->schema) return report_files_write(options->out, print_schema, NULL);
+    if (options->schema && strcmp(options->format, "csv") == 0)
+        RAISE(ERR_USAGE, "--schema has no CSV: use --format markdown, or no --format for a JSON Schema");
+    if (options->schema) return report_files_write(options->out, print_schema, options);
     if (n == 0)
         RAISE(ERR_USAGE, "dptrain report: expected files of records, run folders, or - for standard input");
     if (options->check && (options->out || options->only_case || options->only_test))

@@ -4,26 +4,28 @@
 
 /* Every record of a job. */
 #define JOB_FIELDS                                                                                           \
-    {TEXT("time")},                                                                                          \
+    {TEXT("time", "UTC")},                                                                                   \
     {                                                                                                        \
-        REAL("sec")                                                                                          \
+        REAL("sec", "since the job's first record")                                                          \
     }
 #define SUPERVISOR_FIELDS                                                                                    \
-    {TEXT("job")}, {TEXT("place")}, {POSITIVE("pid")}, {COUNT("start_time"), .nullable = true},              \
+    {TEXT("job", "id")}, {TEXT("place", "host, boot and space of process ids")},                             \
+        {POSITIVE("pid", "of run.sh")},                                                                      \
+        {COUNT("start_time", "of that process, in clock ticks"), .nullable = true},                          \
     {                                                                                                        \
-        TEXT("folder")                                                                                       \
+        TEXT("folder", "temporary")                                                                          \
     }
 
 const record_field_t record_job_start[] = {
     JOB_FIELDS,
-    {VERSION("schema")},
+    {VERSION("schema", "newer ones are skipped")},
     SUPERVISOR_FIELDS,
-    {ARRAY("command")},
-    {COUNT("restarts")},
-    {COUNT("min_ranks")},
-    {COUNT("wait_hosts")},
-    {COUNT("cool_down")},
-    {COUNT("metrics_bytes")},
+    {ARRAY("command", "what was started")},
+    {COUNT("restarts", "at most")},
+    {COUNT("min_ranks", "to continue with")},
+    {COUNT("wait_hosts", "seconds to wait for hosts")},
+    {COUNT("cool_down", "seconds for which a host is left out")},
+    {COUNT("metrics_bytes", "length of `metrics.jsonl` before")},
     {0},
 };
 
@@ -31,53 +33,61 @@ const record_field_t record_job_continue[] = {JOB_FIELDS, SUPERVISOR_FIELDS, {0}
 
 const record_field_t record_job_ranks[] = {
     JOB_FIELDS,
-    {POSITIVE("start")},
-    {POSITIVE("ranks")},
-    {ARRAY("hosts")},
-    {.name = "newest_checkpoint", .type = RECORD_STEP_OR_NONE},
+    {POSITIVE("start", "from 1")},
+    {POSITIVE("ranks", "that are started")},
+    {ARRAY("hosts", "that they are on")},
+    {.name = "newest_checkpoint", .type = RECORD_STEP_OR_NONE, .help = "its step; -1: none"},
     {0},
 };
 
 const record_field_t record_job_training[] = {
     JOB_FIELDS,
-    {POSITIVE("start")},
-    {COUNT("first_step"), .nullable = true},
-    {TEXT("resumed_from"), .nullable = true},
-    {COUNT("steps_lost"), .nullable = true},
-    {REAL("fault_to_step_sec"), .nullable = true},
+    {POSITIVE("start", "from 1")},
+    {COUNT("first_step", "of this start"), .nullable = true},
+    {TEXT("resumed_from", "checkpoint"), .nullable = true},
+    {COUNT("steps_lost", "computed again"), .nullable = true},
+    {REAL(
+         "fault_to_step_sec",
+         "from the first sign of the fault; the time until then is `--timeout`, or up to 10 s for a lost host"),
+     .nullable = true},
     {0},
 };
 
 const record_field_t record_job_fault[] = {
     JOB_FIELDS,
-    {POSITIVE("start")},
-    {COUNT("code")},
-    {TEXT("what")},
-    {TEXT("host"), .nullable = true},
-    {COUNT("rank"), .nullable = true},
-    {TEXT("phase"), .nullable = true},
-    {COUNT("steps"), .nullable = true},
-    {REAL("noticed_sec")},
+    {POSITIVE("start", "from 1")},
+    {COUNT("code", "exit code")},
+    {TEXT("what", "happened")},
+    {TEXT("host", "null: unknown"), .nullable = true},
+    {COUNT("rank", "at fault"), .nullable = true},
+    {TEXT("phase", "in which it was"), .nullable = true},
+    {COUNT("steps", "done"), .nullable = true},
+    {REAL("noticed_sec", "`sec` of its first sign")},
     {0},
 };
 
 const record_field_t record_job_left_out[] = {
-    JOB_FIELDS, {TEXT("host")}, {TEXT("reason")}, {COUNT("cool_down_sec")}, {0},
+    JOB_FIELDS,
+    {TEXT("host", "that is left out")},
+    {TEXT("reason", "why")},
+    {COUNT("cool_down_sec", "for how long")},
+    {0},
 };
 
-const record_field_t record_job_wait[] = {JOB_FIELDS, {TEXT("reason")}, {COUNT("min_ranks")}, {0}};
+const record_field_t record_job_wait[] = {
+    JOB_FIELDS, {TEXT("reason", "why")}, {COUNT("min_ranks", "that it waits for")}, {0}};
 
 const record_field_t record_job_end[] = {
     JOB_FIELDS,
-    {COUNT("code")},
-    {TEXT("reason")},
-    {COUNT("restarts")},
-    {COUNT("useful_steps")},
-    {REAL("useful_sec"), .nullable = true},
-    {COUNT("lost_steps")},
-    {REAL("lost_sec")},
-    {REAL("down_sec")},
-    {REAL("wall_sec")},
-    {REAL("goodput"), .nullable = true},
+    {COUNT("code", "exit code")},
+    {TEXT("reason", "how it ended")},
+    {COUNT("restarts", "that were needed")},
+    {COUNT("useful_steps", "whose results were kept")},
+    {REAL("useful_sec", "their `step_sec`"), .nullable = true},
+    {COUNT("lost_steps", "the others")},
+    {REAL("lost_sec", "their `step_sec`")},
+    {REAL("down_sec", "sum of `fault_to_step_sec`")},
+    {REAL("wall_sec", "of the whole job")},
+    {REAL("goodput", "`useful_sec` / `wall_sec`"), .nullable = true},
     {0},
 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What follows the tables of records: writing, checking, renaming, the JSON Schema. */
+/* What follows the tables of records: writing, checking, renaming. */
 #include "records/record.h"
 
 #include <ctype.h>
@@ -14,8 +14,7 @@ const record_row_t *record_find(const char *kind)
     return NULL;
 }
 
-/* Whether a row names one field, and records of a variant have it (RECORD_ANY: those of either). */
-static bool is_field_of(const record_field_t *f, record_variant_t variant)
+bool record_has_field(const record_field_t *f, record_variant_t variant)
 {
     return !f->is_prefix && (!variant || !f->variant || f->variant == variant);
 }
@@ -25,14 +24,14 @@ static const record_field_t *find_field(const record_field_t *fields, record_var
                                         const char *name)
 {
     for (const record_field_t *f = fields; f->name; f++)
-        if (is_field_of(f, variant) && strcmp(f->name, name) == 0) return f;
+        if (record_has_field(f, variant) && strcmp(f->name, name) == 0) return f;
     for (; fields->name; fields++)
         if (fields->is_prefix && strncmp(fields->name, name, strlen(fields->name)) == 0) return fields;
     return NULL;
 }
 
 /* ---- Writing ---- */
-static json_kind_t kind_of(record_type_t type)
+json_kind_t record_json_kind(record_type_t type)
 {
     switch (type) {
     case RECORD_TEXT:
@@ -55,7 +54,7 @@ static const void *guard_value(const void *inside, const char *key, json_kind_t 
 {
     if (!key) return inside; /* an element of an array of such objects */
     const record_field_t *field = find_field(inside, RECORD_ANY, key);
-    const bool has_row = field && (kind == JSON_NULL || kind == kind_of(field->type) ||
+    const bool has_row = field && (kind == JSON_NULL || kind == record_json_kind(field->type) ||
                                    (field->type == RECORD_SCALAR && kind < JSON_ARRAY));
     if (has_row) return field->of;
     message_t wrong = {0};
@@ -94,7 +93,7 @@ void record_rename(const json_value_t *record)
 }
 
 /* ---- Checking ---- */
-static const char *type_text(record_type_t type)
+const char *record_type_text(record_type_t type)
 {
     static const char *const texts[N_RECORD_TYPES] = {
         [RECORD_VERSION] = "1",
@@ -199,7 +198,7 @@ static err_t check_value(const json_value_t *value, const record_field_t *field)
         for (const char *const *word = field->words; word && *word; word++)
             message_append(&words, "%s%s", words.n ? ", " : "one of: ", *word);
         RAISE(ERR_DATA, "invalid value of \"%s\": expected %s%s", value->key,
-              words.n ? words.text : type_text(field->type), field->nullable ? ", or null" : "");
+              words.n ? words.text : record_type_text(field->type), field->nullable ? ", or null" : "");
     }
     if (!field->of) return ERR_OK;
     if (field->type == RECORD_OBJECT) err = check_object(value, field->of, RECORD_ANY);
@@ -209,19 +208,31 @@ static err_t check_value(const json_value_t *value, const record_field_t *field)
     return err == ERR_OK ? ERR_OK : err_context(err, "\"%s\"", value->key);
 }
 
+/* As find_field. *next: the row after that of the member before, which is usually that of this one. */
+static const record_field_t *find_next(const record_field_t *fields, record_variant_t variant,
+                                       const char *name, const record_field_t **next)
+{
+    const record_field_t *at = *next;
+    const bool is_next = at->name && record_has_field(at, variant) && strcmp(at->name, name) == 0;
+    const record_field_t *found = is_next ? at : find_field(fields, variant, name);
+    if (found) *next = found + 1;
+    return found;
+}
+
 /* variant: that of a record; RECORD_ANY: of an object inside. */
 static err_t check_object(const json_value_t *object, const record_field_t *fields, record_variant_t variant)
 {
+    const record_field_t *next = fields;
     if (object->kind != JSON_OBJECT) RAISE(ERR_DATA, "an element of the array is not an object");
     TRY(check_repeats(object));
     for (const json_value_t *at = object->first; at; at = at->next) {
         if (variant && strcmp(at->key, "record") == 0) continue;
-        const record_field_t *field = find_field(fields, variant, at->key);
+        const record_field_t *field = find_next(fields, variant, at->key, &next);
         if (!field) RAISE(ERR_DATA, "unknown field \"%s\"", at->key);
         TRY(check_value(at, field));
     }
     for (const record_field_t *f = fields; f->name; f++)
-        if (is_field_of(f, variant) && !f->optional && !json_get(object, f->name))
+        if (record_has_field(f, variant) && !f->optional && !json_get(object, f->name))
             RAISE(ERR_DATA, "\"%s\" is missing", f->name);
     return ERR_OK;
 }
@@ -234,126 +245,12 @@ err_t record_check(const json_value_t *record)
     const record_row_t *row = record_find(kind);
     if (!row) RAISE(ERR_DATA, "unknown kind of record, \"%.40s\"", kind);
     record_variant_t variant = RECORD_CLASSIFIER;
+    const record_field_t *next = row->fields;
     for (const json_value_t *at = row->variants[0] ? record->first : NULL; at; at = at->next) {
-        const record_field_t *field = find_field(row->fields, RECORD_ANY, at->key);
+        const record_field_t *field = find_next(row->fields, RECORD_ANY, at->key, &next);
         if (field && field->variant == RECORD_DETECTOR) variant = RECORD_DETECTOR;
     }
     err_t err = check_object(record, row->fields, variant);
     if (err == ERR_OK && row->check) err = row->check(record);
     return err == ERR_OK ? ERR_OK : err_context(err, "%s", kind);
-}
-
-/* ---- The JSON Schema ---- */
-static void put_type(json_t *j, const record_field_t *f, const char *type)
-{
-    if (!f->nullable) {
-        json_string(j, "type", type);
-        return;
-    }
-    json_array_begin(j, "type");
-    json_string(j, NULL, type);
-    json_string(j, NULL, "null");
-    json_array_end(j);
-}
-
-static void put_members(json_t *j, const record_field_t *fields, record_variant_t variant, const char *kind);
-
-static void put_field(json_t *j, const char *name, const record_field_t *f)
-{
-    json_object_begin(j, name);
-    switch (kind_of(f->type)) {
-    case JSON_STRING:
-        put_type(j, f, "string");
-        if (f->type == RECORD_HEX) json_string(j, "pattern", "^[0-9A-Fa-f]+$");
-        if (f->type == RECORD_TEXT && !f->words) json_int(j, "minLength", 1);
-        break;
-    case JSON_BOOL:
-        put_type(j, f, "boolean");
-        break;
-    case JSON_OBJECT:
-        put_type(j, f, "object");
-        if (f->of) put_members(j, f->of, RECORD_ANY, NULL);
-        break;
-    case JSON_ARRAY:
-        put_type(j, f, "array");
-        if (!f->of) break;
-        json_object_begin(j, "items");
-        json_string(j, "type", "object");
-        put_members(j, f->of, RECORD_ANY, NULL);
-        json_object_end(j);
-        break;
-    default:
-        if (f->type == RECORD_SCALAR) {
-            json_raw(j, "type", "[\"number\",\"string\",\"boolean\",\"null\"]");
-            break;
-        }
-        put_type(j, f, f->type == RECORD_REAL || f->type == RECORD_NUMBER ? "number" : "integer");
-        if (f->type == RECORD_VERSION) json_int(j, "const", RECORD_SCHEMA);
-        if (f->type == RECORD_POSITIVE) json_int(j, "minimum", 1);
-        if (f->type == RECORD_COUNT || f->type == RECORD_REAL) json_int(j, "minimum", 0);
-        if (f->type == RECORD_STEP_OR_NONE) json_int(j, "minimum", -1);
-    }
-    if (f->words) json_array_begin(j, "enum");
-    for (const char *const *word = f->words; word && *word; word++) json_string(j, NULL, *word);
-    if (f->words && f->nullable) json_string(j, NULL, NULL);
-    if (f->words) json_array_end(j);
-    json_object_end(j);
-}
-
-/* The properties of an object; of a record with its kind. */
-static void put_members(json_t *j, const record_field_t *fields, record_variant_t variant, const char *kind)
-{
-    bool has_prefix = false;
-    json_object_begin(j, "properties");
-    if (kind) {
-        json_object_begin(j, "record");
-        json_string(j, "const", kind);
-        json_object_end(j);
-    }
-    for (const record_field_t *f = fields; f->name; f++) {
-        has_prefix |= f->is_prefix;
-        if (is_field_of(f, variant)) put_field(j, f->name, f);
-    }
-    json_object_end(j);
-    /* Named fields keep both rows; those of a prefix are the more lenient. */
-    if (has_prefix) json_object_begin(j, "patternProperties");
-    for (const record_field_t *f = fields; f->name; f++) {
-        message_t pattern = {0};
-        if (!f->is_prefix) continue;
-        message_append(&pattern, "^%s", f->name);
-        put_field(j, pattern.text, f);
-    }
-    if (has_prefix) json_object_end(j);
-    json_array_begin(j, "required");
-    for (const record_field_t *f = fields; f->name; f++)
-        if (is_field_of(f, variant) && !f->optional) json_string(j, NULL, f->name);
-    json_array_end(j);
-    json_bool(j, "additionalProperties", false);
-}
-
-err_t record_write_schema(FILE *out)
-{
-    json_t j = {0};
-    json_object_begin(&j, NULL);
-    json_string(&j, "$schema", "https://json-schema.org/draft/2020-12/schema");
-    json_string(
-        &j, "title",
-        "A record of dptrain: a line of metrics.jsonl, job.jsonl or a file of dptrain bench, or a result");
-    json_raw(&j, "required", "[\"record\"]");
-    json_array_begin(&j, "anyOf");
-    for (int k = 0; k < N_RECORD_KINDS; k++)
-        for (int v = 0; v < (record_kinds[k].variants[0] ? 2 : 1); v++) {
-            const record_row_t *row = &record_kinds[k];
-            json_object_begin(&j, NULL);
-            json_string(&j, "title", row->variants[v] ? row->variants[v] : row->name);
-            json_string(&j, "type", "object");
-            put_members(&j, row->fields, v ? RECORD_DETECTOR : RECORD_CLASSIFIER, row->name);
-            json_object_end(&j);
-        }
-    json_array_end(&j);
-    json_object_end(&j);
-    const err_t err = j.status;
-    if (err == ERR_OK) fprintf(out, "%s\n", j.text); /* the caller checks the stream for errors */
-    json_free(&j);
-    return err;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Records: JSON objects, one per line of a file or as the result of a command, whose first member `record` names their kind.
- * A kind is a table of fields; nested objects and arrays are tables inside. Writing, `dptrain report --check`, its JSON Schema
- * and the names of earlier versions follow the tables. docs/records.md describes the fields. Not collective. */
+ * A kind is a table of fields; nested objects and arrays are tables inside. Writing, `dptrain report --check`, its JSON Schema,
+ * the names of earlier versions and the fields in docs/records.md follow the tables. Not collective. */
 #ifndef RECORDS_RECORD_H
 #define RECORDS_RECORD_H
 
@@ -76,6 +76,7 @@ typedef enum record_variant {
 typedef struct record_field record_field_t;
 struct record_field {
     const char *name; /* NULL ends a table */
+    const char *help; /* what docs/records.md and the JSON Schema say of it; Markdown without "|" */
     record_type_t type;
     bool nullable, optional; /* may be null; may be missing */
     bool is_prefix;          /* `name` begins the names of any number of fields that no other row names */
@@ -86,9 +87,9 @@ struct record_field {
 };
 
 typedef struct record_row {
-    const char *name;
+    const char *name, *help;      /* help: when it is written; Markdown */
     const record_field_t *fields; /* besides `record` */
-    const char *variants[2];      /* names of the two variants in the JSON Schema; NULL: one variant */
+    const char *variants[2];      /* names of the two variants; NULL: one */
     /* Checks relations between fields that keep their rows. NULL: none. */
     err_t (*check)(const json_value_t *record);
 } record_row_t;
@@ -97,6 +98,11 @@ extern const record_row_t record_kinds[N_RECORD_KINDS];
 
 /* Of the kind of that name; NULL: none. */
 const record_row_t *record_find(const char *kind);
+
+/* Whether a row names one field, and records of a variant have it (RECORD_ANY: those of either). */
+bool record_has_field(const record_field_t *f, record_variant_t variant);
+json_kind_t record_json_kind(record_type_t type);
+const char *record_type_text(record_type_t type); /* "an integer from 1" */
 
 /* Begins a record; the caller writes the other fields, and ends the object. ASSERTs that each of them is in the kind's table,
  * with a value of its type or null. */
@@ -109,7 +115,7 @@ void record_rename(const json_value_t *record);
  * with others (min ≤ p50 ≤ …; n samples). */
 err_t record_check(const json_value_t *record);
 
-/* Writes the JSON Schema (draft 2020-12) of a record. */
-err_t record_write_schema(FILE *out);
+/* Writes the JSON Schema (draft 2020-12) of a record, or tables of all fields in GitHub Markdown. The caller checks the stream. */
+err_t record_describe(FILE *out, bool as_markdown);
 
 #endif

@@ -5,19 +5,19 @@
 
 #include "records/record.h"
 
-/* The first members of a row, as {REAL("lr"), .optional = true}. {0} ends a table. */
-#define VERSION(field)  .name = field, .type = RECORD_VERSION
-#define TEXT(field)     .name = field, .type = RECORD_TEXT
-#define WORDS(field)    .name = field, .type = RECORD_WORDS
-#define HEX(field)      .name = field, .type = RECORD_HEX
-#define FLAG(field)     .name = field, .type = RECORD_FLAG
-#define COUNT(field)    .name = field, .type = RECORD_COUNT
-#define POSITIVE(field) .name = field, .type = RECORD_POSITIVE
-#define INTEGER(field)  .name = field, .type = RECORD_INTEGER
-#define REAL(field)     .name = field, .type = RECORD_REAL
-#define NUMBER(field)   .name = field, .type = RECORD_NUMBER
-#define OBJECT(field)   .name = field, .type = RECORD_OBJECT
-#define ARRAY(field)    .name = field, .type = RECORD_ARRAY
+/* The first members of a row, as {REAL("lr", "learning rate"), .optional = true}. {0} ends a table. */
+#define VERSION(field, about)  .name = field, .help = about, .type = RECORD_VERSION
+#define TEXT(field, about)     .name = field, .help = about, .type = RECORD_TEXT
+#define WORDS(field, about)    .name = field, .help = about, .type = RECORD_WORDS
+#define HEX(field, about)      .name = field, .help = about, .type = RECORD_HEX
+#define FLAG(field, about)     .name = field, .help = about, .type = RECORD_FLAG
+#define COUNT(field, about)    .name = field, .help = about, .type = RECORD_COUNT
+#define POSITIVE(field, about) .name = field, .help = about, .type = RECORD_POSITIVE
+#define INTEGER(field, about)  .name = field, .help = about, .type = RECORD_INTEGER
+#define REAL(field, about)     .name = field, .help = about, .type = RECORD_REAL
+#define NUMBER(field, about)   .name = field, .help = about, .type = RECORD_NUMBER
+#define OBJECT(field, about)   .name = field, .help = about, .type = RECORD_OBJECT
+#define ARRAY(field, about)    .name = field, .help = about, .type = RECORD_ARRAY
 
 extern const record_field_t record_run[], record_step[], record_epoch[], record_evaluation[],
     record_checkpoint[], record_straggler[], record_resume[], record_replicas[], record_profile[],

@@ -22,7 +22,7 @@ small=(train --device cpu --threads 1 --algorithms fixed --batch 8 --no-eval --m
     echo "$output"
     [ "$status" -eq 0 ]
     [[ $output =~ "saves   every "[0-9.]+ && $output != *'measures the cost'* ]]
-    "$dptrain" report --check "$out/metrics.jsonl"
+    check_records "$out/metrics.jsonl"
     "$dptrain" train --out "$out" --resume auto --steps 24 --checkpoint-every 5 -q
 }
 

@@ -38,7 +38,7 @@ losses() { # FOLDER: of the steps, to the last digit
     on_ranks 0 train --data "$coco" --out "$out" --resume auto --steps 2 --micro-batch 9 >"$BATS_TEST_TMPDIR/said"
     grep -F 'batch   2 (up to 2 per rank, 2 at a time)' "$BATS_TEST_TMPDIR/said"
     jq -es 'map(select(.record == "run") | [.micro_batch, .options["micro-batch"]]) == [[1, 0], [2, 9]]' "$out/metrics.jsonl"
-    "$dptrain" report --check "$out/metrics.jsonl"
+    check_records "$out/metrics.jsonl"
     [ "$(sizes 2)" = "n=1 n=2" ]
 }
 

@@ -161,13 +161,13 @@ elsewhere() {
     printf '{"record":"step","step":5,"ep' >>"$out/metrics.jsonl"
     "$dptrain" "${training[@]}" -q --steps 8 --resume auto
     [ "$(jq -r .record "$out/metrics.jsonl" | sed -n "$((n + 1))p")" = run ]
-    "$dptrain" report --check "$out/metrics.jsonl"
+    check_records "$out/metrics.jsonl"
     # A whole one without its line break stays.
     n=$(wc -l <"$out/metrics.jsonl")
     truncate -s -1 "$out/metrics.jsonl"
     "$dptrain" "${training[@]}" -q --steps 9 --resume auto
     [ "$(jq -r .record "$out/metrics.jsonl" | sed -n "$((n + 1))p")" = run ]
-    "$dptrain" report --check "$out/metrics.jsonl"
+    check_records "$out/metrics.jsonl"
 }
 
 @test "records that are deleted during the run: a warning, and a new file that begins with the run" {
@@ -179,7 +179,7 @@ elsewhere() {
     [ "$code" -eq 0 ]
     grep -q "warning: $out/metrics.jsonl was deleted or replaced during the run" "$log"
     [ "$(head -n 1 "$out/metrics.jsonl" | jq -r .record)" = run ]
-    "$dptrain" report --check "$out/metrics.jsonl"
+    check_records "$out/metrics.jsonl"
 }
 
 @test "--resume auto with fewer steps or epochs than are done has finished: code 0" {

@@ -36,7 +36,7 @@ host=$(uname -n)
     [ "$status" -eq 0 ]
     [ "$(jq -r 'select(.record == "replicas" and .equal) | .hash | length' "$out/metrics.jsonl" | sort -u)" = 16 ]
     [ "$(jq -s 'map(select(.record == "step") | .gradients | length) == [range(12) | 2]' "$out/metrics.jsonl")" = true ]
-    "$dptrain" report --check "$out/metrics.jsonl"
+    check_records "$out/metrics.jsonl"
     find "$out" -type f -exec sha256sum {} + | sort >"$BATS_TEST_TMPDIR/before"
     chmod -R a-w "$out"
     replay 0

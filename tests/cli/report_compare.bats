@@ -130,13 +130,7 @@ compare() { # WANTED CODE, ARGUMENTS…   Into said and err.
     # The parts add up to the step, on both sides and in what changed.
     jq -e '.metrics[1] | . as $m | def near($x): (. / $x - 1 | fabs) < 1e-9; (.parts | map(.share) | add | near(1))
         and (.parts | map(.base_sec) | add | near($m.base_sec)) and (.parts | map(.new_sec) | add | near($m.new_sec))' said
-    # Every name is documented.
-    jq -r 'paths | map(select(type == "string")) | last // empty' said | sort -u >names
-    # shellcheck disable=SC2016 # backticks of Markdown
-    sed -n '/^## Comparisons/,/^## [^C]/p' "$root/docs/records.md" | grep -o '`[a-z_0-9]*`' | tr -d '`' | sort -u >documented
-    comm -23 names documented >missing
-    cat missing
-    [ ! -s missing ]
+    check_records said
     recording c n=1 >one.jsonl
     compare 6 --format json base.jsonl one.jsonl
     jq -e '.verdict == "inconclusive" and .decided == false and (.metrics[1] | .start_spread_assumed and (.reason | startswith("one start on a side"))

@@ -39,7 +39,7 @@ cache_says() { # THREADS
     [[ $output == *"  ranks   1 on 1 host, 1 thread each of $cpus (measured by an earlier run), cpu ("* ]]
     [[ $output != *"measuring threads"* ]]
     [ "$(of "$out")" = '1 cache' ]
-    "$dptrain" report --check "$out/metrics.jsonl"
+    check_records "$out/metrics.jsonl"
     cache_says "$cpus"
     "$dptrain" "${words[@]}" --steps 2 --out "$out" --overwrite | grep "1 host, $cpus threads each, cpu"
     [ "$(of "$out")" = "$cpus cache" ]

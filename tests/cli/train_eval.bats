@@ -29,7 +29,7 @@ run_for() { # RANKS FOLDER ARGUMENTS...
     run_for 0 "$out-s" --epochs 4 --eval-every 6s >"$BATS_TEST_TMPDIR/said"
     [ "$(evaluated "$out-s")" = "evaluation6 epoch12 epoch16" ]
     grep -q '^step 6  validation loss [0-9.]* accuracy [0-9.]*' "$BATS_TEST_TMPDIR/said"
-    "$dptrain" report --check "$out"-{1,3,s}/metrics.jsonl
+    check_records "$out"-{1,3,s}/metrics.jsonl
     losses "$out-1" | diff - <(losses "$out-3")
     losses "$out-1" | diff - <(losses "$out-s")
     # What each run's last evaluation found.
@@ -66,7 +66,7 @@ run_for() { # RANKS FOLDER ARGUMENTS...
     [ -z "$(evaluated "$out")" ]
     [ "$(grep -c '^epoch .*validation' "$BATS_TEST_TMPDIR/said")" -eq 0 ]
     [ "$(grep -c '^epoch ' "$BATS_TEST_TMPDIR/said")" -eq 2 ]
-    "$dptrain" report --check "$out/metrics.jsonl"
+    check_records "$out/metrics.jsonl"
     run "$dptrain" train --data "$tiny" --no-eval --eval-every 2 --out "$out-none"
     [ "$status" -eq 2 ]
     [[ $output == *"--no-eval and --eval-every are mutually exclusive"* ]]
