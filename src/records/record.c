@@ -30,6 +30,21 @@ static const record_field_t *find_field(const record_field_t *fields, record_var
     return NULL;
 }
 
+const record_field_t *record_field(const record_row_t *row, const char *path)
+{
+    const record_field_t *fields = row->fields, *found = NULL;
+    while (fields) {
+        message_t name = {0};
+        const size_t n = strcspn(path, ".");
+        message_append(&name, "%.*s", (int)n, path);
+        found = find_field(fields, RECORD_ANY, name.text);
+        if (!found || !path[n]) return found;
+        fields = found->of;
+        path += n + 1;
+    }
+    return found;
+}
+
 /* ---- Writing ---- */
 json_kind_t record_json_kind(record_type_t type)
 {

@@ -101,6 +101,8 @@ const record_row_t *record_find(const char *kind);
 
 /* Whether a row names one field, and records of a variant have it (RECORD_ANY: those of either). */
 bool record_has_field(const record_field_t *f, record_variant_t variant);
+/* The row of a field by its path, as "topology.ranks"; of a member of an object without a table that of the object. NULL: none. */
+const record_field_t *record_field(const record_row_t *row, const char *path);
 json_kind_t record_json_kind(record_type_t type);
 const char *record_type_text(record_type_t type); /* "an integer from 1" */
 

@@ -69,7 +69,7 @@ static const record_field_t metric_fields[] = {
     {TEXT("name", "of the fields `train_NAME` and `val_NAME`")},
     {TEXT("label", "in tables and charts")},
     {TEXT("unit", "fractions are shown as percentages"), .words = units},
-    {TEXT("better", "which values are"), .words = directions},
+    {TEXT("better", "which values are better"), .words = directions},
     {FLAG("main", "judges the model")},
     {FLAG("training", "also measured in training")},
     {FLAG("training_only", "not in evaluations"), .optional = true},

@@ -166,7 +166,7 @@ static void check_train(void)
     OK(train->peak_memory_bytes > 6.5 && strcmp(run->end_reason, "finished") == 0,
        "the end; memory is that of the rank with the most");
     OK(run->next->train->n_steady == 0 && isnan(run->next->train->step_sec[STEP_TOTAL]) &&
-           !run->next->end_reason,
+           !run->next->end_reason[0],
        "a run without steady steps, or an end");
     OK_CALL(read_text("n", "{\"record\":\"run\",\"schema\":2}\n" STEP(0, 1) EPOCH(0, 1) STEP(1, 1)),
             "a newer run");

@@ -93,7 +93,7 @@ static void check_metrics(void)
     OK(metric == metrics.first && metric->n_starts == 2 && is(metric->starts->p50, 3) &&
            is(metric->starts->next->p50, 5) && !metric->starts->next->next,
        "a point that a run has twice counts as it was the last time");
-    OK(metric->starts->run == report.runs && !report.runs->interleaved_with, "the runs are named");
+    OK(metric->starts->run == report.runs && !report.runs->interleaved_with[0], "the runs are named");
     OK(!metrics_find(&metrics, "comm", "y", "n=8") && !metrics_find(&metrics, "comm", "z", ""),
        "what has no time is no metric");
     static const char *const why[] = {NULL, NULL, "interrupted", "no end record", "no first record"};

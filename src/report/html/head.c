@@ -47,7 +47,7 @@ static err_t what_text(html_t *h, const report_t *report, const char **out)
     for (const report_run_t *run = report->runs; run; run = run->next) {
         n_bench += !run->train;
         n_train += run->train != NULL;
-        if (run->train && run->train->model) TRY(add_once(h, &models, run->train->model));
+        if (run->train && run->train->model[0]) TRY(add_once(h, &models, run->train->model));
         for (const report_group_t *group = run->groups; group; group = group->next)
             TRY(add_once(h, &cases, group->case_name));
     }

@@ -281,9 +281,9 @@ static err_t print_runs(html_t *h, const trained_t *runs, int n)
         const char *end = runs[i].run->end_reason;
         double best = report_best(train, train->main_metric);
         *cell++ = runs[i].name;
-        *cell++ = train->model ? train->model : "";
-        TRY(arena_format(&h->arena, cell++, "%s, %s", train->precision ? train->precision : "-",
-                         train->device ? train->device : "-"));
+        *cell++ = train->model;
+        TRY(arena_format(&h->arena, cell++, "%s, %s", train->precision[0] ? train->precision : "-",
+                         train->device[0] ? train->device : "-"));
         TRY(put_figure(h, figure_number(train->ranks), cell++));
         TRY(put_figure(h, figure_number(train->global_batch), cell++));
         TRY(arena_format(&h->arena, cell++, "%s of %s", figure_number(train->last_step + 1).text,
@@ -293,7 +293,7 @@ static err_t print_runs(html_t *h, const trained_t *runs, int n)
         TRY(put_figure(h, figure_number(train->last_loss), cell++));
         TRY(arena_format(&h->arena, cell++, "%s%s%s", label ? "" : metric->label, label ? "" : " ",
                          report_metric_figure(metric, best).text));
-        *cell = end && end[0] ? end : "no end record";
+        *cell = end[0] ? end : "no end record";
         if (train->replicas_differ)
             TRY(arena_format(&h->arena, cell, "%s; replicas %s", *cell, train->replicas));
         if (train->curve.n_invalid > 0)

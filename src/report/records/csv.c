@@ -8,6 +8,7 @@
 #include "base/utf8.h"
 #include "report/records/job.h"
 #include "report/records/print.h"
+#include "report/records/records.h"
 #include "report/records/results.h"
 
 void csv_field(FILE *out, const char *text)
@@ -140,8 +141,7 @@ static void put_epoch(place_t place, const report_train_t *train, const report_e
 static void put_train(const report_t *report, const report_run_t *run, FILE *out)
 {
     const report_train_t *train = run->train;
-    place_t place = {report, out, run->file, run->line, run->time, "train", train->model ? train->model : "",
-                     ""};
+    place_t place = {report, out, run->file, run->line, run->time, "train", train->model, ""};
     put_number(&place, "ranks", train->ranks, "");
     put_number(&place, "global_batch", train->global_batch, "");
     put_number(&place, "steps", train->last_step + 1, "");
@@ -158,15 +158,15 @@ static void put_train(const report_t *report, const report_run_t *run, FILE *out
 static void put_job(const report_t *report, const report_job_t *job, FILE *out)
 {
     const place_t place = {report, out, job->file, job->line, job->id, "job", "", ""};
-    put_row(&place, "reason", job->reason, "");
-    put_number(&place, "restarts", job->restarts, "");
-    put_number(&place, "useful_steps", job->n_useful, "");
-    put_number(&place, "useful_sec", job->useful_sec, "s");
-    put_number(&place, "lost_steps", job->n_lost, "");
-    put_number(&place, "lost_sec", job->lost_sec, "s");
-    put_number(&place, "down_sec", job->down_sec, "s");
-    put_number(&place, "wall_sec", job->wall_sec, "s");
-    put_number(&place, "goodput", job->goodput, "");
+    for (const record_place_t *at = job_end_places; at->path; at++) {
+        const char *unit;
+        figure_quantity(at->path, &unit);
+        const void *value = (const char *)job + at->at;
+        if (at->kind == PLACE_TEXT)
+            put_row(&place, at->path, *(const char *const *)value, "");
+        else
+            put_number(&place, at->path, *(const double *)value, unit);
+    }
 }
 
 static void put_result(const report_t *report, const report_result_t *result, FILE *out)

@@ -13,7 +13,7 @@
 const char *metrics_incomplete(const report_run_t *run)
 {
     if (run->line == 0) return "no first record";
-    if (!run->end_reason || !run->end_reason[0]) return "no end record";
+    if (!run->end_reason[0]) return "no end record";
     bool complete = strcmp(run->end_reason, "finished") == 0 ||
                     (run->train && strcmp(run->end_reason, "target reached") == 0);
     return complete ? NULL : run->end_reason;
@@ -171,9 +171,9 @@ static err_t add_train(metrics_t *m, const report_run_t *run, metric_t **now)
     const char *key;
     TRY(arena_format(&m->arena, &key, "batch=%s;ranks=%s;precision=%s;device=%s",
                      figure_number(train->global_batch).text, figure_number(train->ranks).text,
-                     train->precision ? train->precision : "", train->device ? train->device : ""));
+                     train->precision, train->device));
     TRY(intern_text(&m->words, "train", &like.case_name));
-    TRY(intern_text(&m->words, train->model ? train->model : "", &like.test));
+    TRY(intern_text(&m->words, train->model, &like.test));
     TRY(intern_text(&m->words, key, &like.key));
     TRY(set_samples(&m->arena, train->samples, train->n_samples, &start));
     return add_start(m, &like, start, now);

@@ -42,8 +42,7 @@ static err_t print_title(printer_t *p, const report_run_t *run)
     else
         TRY(arena_format(&p->arena, &text, "%s%s%s of %s, %s", what, run->id[0] ? " " : "", run->id,
                          run->time[0] ? run->time : "unknown time",
-                         run->end_reason && run->end_reason[0] ? run->end_reason
-                                                               : "no end record: still running or killed"));
+                         run->end_reason[0] ? run->end_reason : "no end record: still running or killed"));
     p->render->heading(p->out, text);
     return ERR_OK;
 }

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Helpers of the record readers: fields, counts of rejected lines, runs. records_*.c read each kind of
- * record. */
+/* Helpers of the record readers: places of values, fields, counts of rejected lines, runs. records_*.c read each kind. */
 #include "report/records/records.h"
-#include "records/record.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -15,30 +13,6 @@ void report_note(report_trouble_t *trouble, int64_t line, const char *why)
     if (trouble->n++ > 0) return;
     trouble->line = line;
     snprintf(trouble->why, sizeof trouble->why, "%s", why);
-}
-
-err_t report_check_schema(const report_input_t *in, bool *newer)
-{
-    int64_t schema;
-    if (!json_get_int(in->record, "schema", &schema) || schema < 1)
-        RAISE(ERR_DATA, "\"schema\" is not a number from 1");
-    *newer = schema > RECORD_SCHEMA;
-    if (*newer) report_note(&in->file->newer, in->line, "newer schema");
-    return ERR_OK;
-}
-
-err_t report_copy_text(report_t *report, const json_value_t *object, const char *key, const char **out)
-{
-    const char *text = "";
-    json_get_text(object, key, &text);
-    return intern_text(&report->words, text, out);
-}
-
-double report_get_real(const json_value_t *object, const char *key)
-{
-    double value = NAN;
-    json_get_real(object, key, &value);
-    return value;
 }
 
 /* Joins the scalars inside, as far as they fit: "eth0 25 ib0 200". */
@@ -99,20 +73,62 @@ err_t report_copy_fields(report_t *report, const json_value_t *object, bool keep
     return ERR_OK;
 }
 
+static const json_value_t *find_value(const json_value_t *object, const char *path)
+{
+    const json_value_t *at = object;
+    for (size_t n; at && path; path = path[n] ? path + n + 1 : NULL) {
+        n = strcspn(path, ".");
+        at = at->kind == JSON_OBJECT ? at->first : NULL;
+        while (at && !(at->key[0] == path[0] && strncmp(at->key, path, n) == 0 && !at->key[n])) at = at->next;
+    }
+    return at;
+}
+
+/* NULL: missing. */
+static err_t fill_place(report_t *report, const json_value_t *value, place_kind_t kind, void *out)
+{
+    if (kind == PLACE_FIELDS) return report_copy_fields(report, value, true, out);
+    if (kind == PLACE_TEXT)
+        return intern_text(&report->words, value && value->kind == JSON_STRING ? value->text : "", out);
+    if (!json_as_real(value, out)) *(double *)out = NAN;
+    return ERR_OK;
+}
+
+err_t report_fill(const report_input_t *in, const record_place_t *places, void *out)
+{
+    for (; places->path; places++) {
+        const json_value_t *value = find_value(in->record, places->path);
+        ASSERT(value || record_field(&record_kinds[in->kind], places->path));
+        TRY(fill_place(in->report, value, places->kind, (char *)out + places->at));
+    }
+    return ERR_OK;
+}
+
+err_t report_fill_none(const report_input_t *in, const record_place_t *places, void *out)
+{
+    for (; places->path; places++) TRY(fill_place(in->report, NULL, places->kind, (char *)out + places->at));
+    return ERR_OK;
+}
+
+double report_get_real(const report_input_t *in, const char *name)
+{
+    double value;
+    if (json_get_real(in->record, name, &value)) return value;
+    ASSERT(record_field(&record_kinds[in->kind], name));
+    return NAN;
+}
+
 err_t report_add_run(const report_input_t *in, const char *id, report_run_t **out)
 {
     report_t *report = in->report;
     report_run_t *run = NULL;
     TRY(arena_new(&report->arena, sizeof *run, &run));
-    *run = (report_run_t){.file = in->file_index,
-                          .seconds = NAN,
-                          .n_points_said = NAN,
-                          .ranks = NAN,
-                          .threads = NAN,
-                          .again_file = -1};
+    *run = (report_run_t){.file = in->file_index, .n_points_said = NAN, .seconds = NAN, .again_file = -1};
     TRY(intern_text(&report->words, id, &run->id));
     TRY(intern_text(&report->words, "", &run->time));
-    run->hardware_id = run->fabric_id = run->software_id = run->time;
+    run->hardware_id = run->fabric_id = run->software_id = run->end_reason = run->interleaved_with =
+        run->time;
+    run->ranks = run->threads = NAN;
     if (report->last)
         report->last->next = run;
     else

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* Readers from a record to the model; used by registry.c and records*.c alone. Each returns ERR_DATA with the
- * reason if the record is malformed. */
+/* Readers of records into the model. */
 #ifndef REPORT_RECORDS_RECORDS_H
 #define REPORT_RECORDS_RECORDS_H
 
+#include <stddef.h>
+
 #include "base/json.h"
+#include "records/record.h"
 #include "report/records/report.h"
 
 /* A record and where it was read. */
@@ -13,16 +15,45 @@ typedef struct report_input {
     report_file_t *file;
     int file_index;
     int64_t line;
+    record_kind_t kind;
     const json_value_t *record;
 } report_input_t;
 
-/* The reader of a kind of record (base/json.h), and those of each family; NULL: unknown kind. */
-typedef err_t (*record_reader_t)(const report_input_t *in);
-record_reader_t record_reader_find(const char *kind);
-record_reader_t bench_record_reader(const char *kind);
-record_reader_t train_record_reader(const char *kind);
-record_reader_t job_record_reader(const char *kind);
-record_reader_t result_record_reader(const char *kind);
+/* Reads a record, of which it returns ERR_DATA with the reason if it is malformed. registry.c checks its schema and counts it. */
+typedef err_t record_reader_t(const report_input_t *in);
+extern record_reader_t *const record_readers[N_RECORD_KINDS];
+
+record_reader_t read_bench_run, read_bench_point, read_bench_end;
+record_reader_t read_run, read_step, read_epoch, read_checkpoint, read_straggler, read_resume, read_replicas,
+    read_end, read_other; /* of training, not shown in tables */
+record_reader_t read_job_start, read_job_event, read_job_ranks, read_job_training, read_job_end;
+record_reader_t read_result;
+
+/* Where a value of a record is kept: a number (double; NAN: missing), a text (interned; "": missing) or the members of an
+ * object (report_fields_t). */
+typedef enum place_kind { PLACE_NUMBER, PLACE_TEXT, PLACE_FIELDS } place_kind_t;
+typedef struct record_place {
+    const char *path; /* as "topology.ranks"; NULL ends a list */
+    size_t at;
+    place_kind_t kind;
+} record_place_t;
+
+#define PLACE_OF(value)                                                                                      \
+    _Generic((value), double : PLACE_NUMBER, const char * : PLACE_TEXT, report_fields_t : PLACE_FIELDS)
+#define PLACE(type, member, path)                                                                            \
+    {                                                                                                        \
+        path, offsetof(type, member), PLACE_OF(((type *)0)->member)                                          \
+    }
+
+/* Of a report_job_t: the values of its job_end record, "" and NAN without one. */
+extern const record_place_t job_end_places[];
+
+/* Copies a record's values to the places of *out. ASSERTs that a field without value is in the kind's table. */
+err_t report_fill(const report_input_t *in, const record_place_t *places, void *out);
+/* As if a record had none of them. */
+err_t report_fill_none(const report_input_t *in, const record_place_t *places, void *out);
+/* The same of one number of the record itself. */
+double report_get_real(const report_input_t *in, const char *name);
 
 /* Computes medians of a training run's steps, keeps their samples if requested, and frees the list of steps.
  * Does nothing for NULL and other runs. */
@@ -32,7 +63,7 @@ err_t train_run_finish(report_t *report, report_run_t *run);
  * epoch's values. */
 void train_metrics_begin(report_train_t *train);
 err_t train_metrics_read(const report_input_t *in, report_train_t *train);
-void train_metrics_read_epoch(const json_value_t *record, report_train_t *train, report_epoch_t *epoch);
+void train_metrics_read_epoch(const report_input_t *in, report_train_t *train, report_epoch_t *epoch);
 
 /* Copies a point's samples and batches into the report. */
 err_t report_copy_samples(report_t *report, const json_value_t *record, report_point_t *point);
@@ -42,12 +73,6 @@ err_t report_add_run(const report_input_t *in, const char *id, report_run_t **ou
 err_t report_copy_field(report_t *report, const json_value_t *value, bool keep_text, report_field_t *out);
 /* Copies the members of an object; numbers keep their text if keep_text. NULL: no fields. */
 err_t report_copy_fields(report_t *report, const json_value_t *object, bool keep_text, report_fields_t *out);
-/* A missing member gives "" or NAN. */
-err_t report_copy_text(report_t *report, const json_value_t *object, const char *key, const char **out);
-double report_get_real(const json_value_t *object, const char *key);
-
-/* *newer: the record's schema is newer; it was noted, and the caller skips the record. */
-err_t report_check_schema(const report_input_t *in, bool *newer);
 
 /* Counts a trouble; line and reason of the first one are kept. */
 void report_note(report_trouble_t *trouble, int64_t line, const char *why);

@@ -27,79 +27,75 @@ static err_t find_or_add_run(const report_input_t *in, const char *id, report_ru
     return ERR_OK;
 }
 
-static err_t read_bench_run(const report_input_t *in)
+static const record_place_t run_places[] = {
+    PLACE(report_run_t, time, "time"),
+    PLACE(report_run_t, ranks, "ranks"),
+    PLACE(report_run_t, threads, "threads"),
+    PLACE(report_run_t, interleaved_with, "interleaved_with"),
+    PLACE(report_run_t, hardware_id, "fingerprint.hardware_id"),
+    PLACE(report_run_t, fabric_id, "fingerprint.fabric_id"),
+    PLACE(report_run_t, software_id, "fingerprint.software_id"),
+    PLACE(report_run_t, hardware, "fingerprint.hardware"),
+    PLACE(report_run_t, fabric, "fingerprint.fabric"),
+    PLACE(report_run_t, software, "fingerprint.software"),
+    {0},
+};
+
+err_t read_bench_run(const report_input_t *in)
 {
-    report_t *report = in->report;
     const char *id;
     report_run_t *run;
-    bool newer = false;
-    TRY(report_check_schema(in, &newer));
-    if (newer) return ERR_OK;
     if (!json_get_text(in->record, "id", &id) || !id[0]) RAISE(ERR_DATA, "bench_run record without \"id\"");
     TRY(find_or_add_run(in, id, &run));
-    in->file->n_records++;
     if (run->line > 0) {
         run->again_file = in->file_index;
         return ERR_OK;
     }
     run->line = in->line;
     run->file = in->file_index;
-    const json_value_t *print = json_get(in->record, "fingerprint");
-    const char *partner;
-    if (json_get_text(in->record, "interleaved_with", &partner))
-        TRY(intern_text(&report->words, partner, &run->interleaved_with));
-    TRY(report_copy_text(report, in->record, "time", &run->time));
-    run->ranks = report_get_real(in->record, "ranks");
-    run->threads = report_get_real(in->record, "threads");
-    TRY(report_copy_text(report, print, "hardware_id", &run->hardware_id));
-    TRY(report_copy_text(report, print, "fabric_id", &run->fabric_id));
-    TRY(report_copy_text(report, print, "software_id", &run->software_id));
-    TRY(report_copy_fields(report, json_get(print, "hardware"), true, &run->hardware));
-    TRY(report_copy_fields(report, json_get(print, "fabric"), true, &run->fabric));
-    return report_copy_fields(report, json_get(print, "software"), true, &run->software);
+    return report_fill(in, run_places, run);
 }
+
+#define TIMING(member) PLACE(report_timing_t, member, #member)
+
+static const record_place_t timing_places[] = {
+    TIMING(unit),
+    TIMING(verdict),
+    TIMING(disturbances),
+    TIMING(n),
+    TIMING(per_sample),
+    TIMING(n_disturbed),
+    TIMING(min),
+    TIMING(p50),
+    TIMING(p95),
+    TIMING(p99),
+    TIMING(max),
+    TIMING(mean),
+    TIMING(cv),
+    TIMING(slowest_rank),
+    TIMING(slowest_share),
+    TIMING(clock_sec),
+    {0},
+};
 
 static err_t read_timing(const report_input_t *in, const report_timing_t **out)
 {
-    const json_value_t *r = in->record, *samples = json_get(r, "samples");
-    const json_value_t *ci = json_get(r, "ci95"), *low = NULL, *high = NULL;
+    const json_value_t *r = in->record, *samples = json_get(r, "samples"), *ci = json_get(r, "ci95");
     report_timing_t *t = NULL;
-    int64_t n_missing = samples ? samples->n_missing : 0; /* counted by the parser if it skipped the array */
     double value;
     *out = NULL;
     if (!json_get(r, "p50") && !json_get(r, "unit")) return ERR_OK;
-    if (ci && ci->kind == JSON_ARRAY && ci->n == 2) {
-        low = ci->first;
-        high = low->next;
-    }
-    for (const json_value_t *at = samples ? samples->first : NULL; at; at = at->next)
-        n_missing += !json_as_real(at, &value);
     TRY(arena_new(&in->report->arena, sizeof *t, &t));
-    *t = (report_timing_t){
-        .n = report_get_real(r, "n"),
-        .per_sample = report_get_real(r, "per_sample"),
-        .n_disturbed = report_get_real(r, "n_disturbed"),
-        .min = report_get_real(r, "min"),
-        .p50 = report_get_real(r, "p50"),
-        .p95 = report_get_real(r, "p95"),
-        .p99 = report_get_real(r, "p99"),
-        .max = report_get_real(r, "max"),
-        .mean = report_get_real(r, "mean"),
-        .cv = report_get_real(r, "cv"),
-        .ci_low = NAN,
-        .ci_high = NAN,
-        .slowest_rank = report_get_real(r, "slowest_rank"),
-        .slowest_share = report_get_real(r, "slowest_share"),
-        .clock_sec = report_get_real(r, "clock_sec"),
-        .n_missing = n_missing,
-    };
-    json_as_real(low, &t->ci_low);
-    json_as_real(high, &t->ci_high);
-    TRY(report_copy_text(in->report, r, "unit", &t->unit));
-    TRY(report_copy_text(in->report, r, "verdict", &t->verdict));
-    TRY(report_copy_text(in->report, r, "disturbances", &t->disturbances));
+    *t = (report_timing_t){.ci_low = NAN, .ci_high = NAN};
+    if (samples) t->n_missing = samples->n_missing; /* counted by the parser if it skipped the array */
+    for (const json_value_t *at = samples ? samples->first : NULL; at; at = at->next)
+        t->n_missing += !json_as_real(at, &value);
+    if (ci && ci->kind == JSON_ARRAY && ci->n == 2) {
+        json_as_real(ci->first, &t->ci_low);
+        json_as_real(ci->first->next, &t->ci_high);
+    }
     *out = t;
-    return ERR_OK;
+    return report_fill(in, timing_places, t);
 }
 
 static err_t find_group(report_t *report, report_run_t *run, const char *case_name, const char *test)
@@ -147,13 +143,10 @@ static err_t add_point(const report_input_t *in, report_run_t *run)
     return ERR_OK;
 }
 
-static err_t read_bench(const report_input_t *in)
+err_t read_bench_point(const report_input_t *in)
 {
     const char *id = "", *case_name, *test;
     report_run_t *run;
-    bool newer = false;
-    TRY(report_check_schema(in, &newer));
-    if (newer) return ERR_OK;
     json_get_text(in->record, "run", &id);
     if (!json_get_text(in->record, "case", &case_name) || !json_get_text(in->record, "test", &test))
         RAISE(ERR_DATA, "bench record without \"case\" or \"test\"");
@@ -162,7 +155,6 @@ static err_t read_bench(const report_input_t *in)
     TRY(find_or_add_run(in, id, &run));
     if (run->again_file == in->file_index) {
         report_note(&in->file->again, in->line, run->id);
-        in->file->n_records++;
         return ERR_OK;
     }
     TRY(find_group(in->report, run, case_name, test));
@@ -170,30 +162,20 @@ static err_t read_bench(const report_input_t *in)
         TRY(add_point(in, run));
     else
         in->report->n_filtered++;
-    in->file->n_records++;
     return ERR_OK;
 }
 
-static err_t read_bench_end(const report_input_t *in)
+static const record_place_t end_places[] = {
+    PLACE(report_run_t, end_reason, "reason"),
+    PLACE(report_run_t, n_points_said, "n_points"),
+    PLACE(report_run_t, seconds, "seconds"),
+    {0},
+};
+
+err_t read_bench_end(const report_input_t *in)
 {
     const char *id = "";
-    bool newer = false;
-    TRY(report_check_schema(in, &newer));
-    if (newer) return ERR_OK;
     json_get_text(in->record, "run", &id);
     report_run_t *run = find_run(in, id);
-    in->file->n_records++;
-    if (!run || run->again_file == in->file_index) return ERR_OK;
-    TRY(report_copy_text(in->report, in->record, "reason", &run->end_reason));
-    run->n_points_said = report_get_real(in->record, "n_points");
-    run->seconds = report_get_real(in->record, "seconds");
-    return ERR_OK;
-}
-
-record_reader_t bench_record_reader(const char *kind)
-{
-    if (strcmp(kind, "bench") == 0) return read_bench;
-    if (strcmp(kind, "bench_run") == 0) return read_bench_run;
-    if (strcmp(kind, "bench_end") == 0) return read_bench_end;
-    return NULL;
+    return run && run->again_file != in->file_index ? report_fill(in, end_places, run) : ERR_OK;
 }

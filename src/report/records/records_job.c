@@ -1,34 +1,52 @@
 /* SPDX-License-Identifier: MIT */
 /* Reads the records of a supervised job, job_*. A job_start begins a job, and the records of the same file
  * after it belong to it. */
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "report/records/job.h"
 #include "report/records/records.h"
 
-static err_t read_start(const report_input_t *in)
+static const record_place_t start_places[] = {
+    PLACE(report_job_t, id, "job"),
+    PLACE(report_job_t, time, "time"),
+    {0},
+};
+
+const record_place_t job_end_places[] = {
+    PLACE(report_job_t, reason, "reason"),         PLACE(report_job_t, restarts, "restarts"),
+    PLACE(report_job_t, n_useful, "useful_steps"), PLACE(report_job_t, useful_sec, "useful_sec"),
+    PLACE(report_job_t, n_lost, "lost_steps"),     PLACE(report_job_t, lost_sec, "lost_sec"),
+    PLACE(report_job_t, down_sec, "down_sec"),     PLACE(report_job_t, wall_sec, "wall_sec"),
+    PLACE(report_job_t, goodput, "goodput"),       {0},
+};
+
+static const record_place_t event_places[] = {PLACE(report_job_event_t, sec, "sec"), {0}};
+static const record_place_t left_out_places[] = {
+    PLACE(report_job_event_t, sec, "sec"), PLACE(report_job_event_t, host, "host"), {0}};
+static const record_place_t fault_places[] = {
+    PLACE(report_job_event_t, sec, "noticed_sec"),
+    PLACE(report_job_event_t, host, "host"),
+    PLACE(report_job_event_t, rank, "rank"),
+    PLACE(report_job_event_t, steps, "steps"),
+    {0},
+};
+static const record_place_t ranks_places[] = {PLACE(report_job_event_t, ranks, "ranks"), {0}};
+static const record_place_t training_places[] = {
+    PLACE(report_job_event_t, first_step, "first_step"),
+    PLACE(report_job_event_t, n_lost, "steps_lost"),
+    PLACE(report_job_event_t, down_sec, "fault_to_step_sec"),
+    {0},
+};
+
+err_t read_job_start(const report_input_t *in)
 {
     report_t *report = in->report;
     report_job_t *job = NULL;
-    bool newer = false;
-    TRY(report_check_schema(in, &newer));
-    if (newer) return ERR_OK;
     TRY(arena_new(&report->arena, sizeof *job, &job));
-    *job = (report_job_t){.file = in->file_index,
-                          .line = in->line,
-                          .restarts = NAN,
-                          .n_useful = NAN,
-                          .n_lost = NAN,
-                          .useful_sec = NAN,
-                          .lost_sec = NAN,
-                          .down_sec = NAN,
-                          .wall_sec = NAN,
-                          .goodput = NAN};
-    TRY(report_copy_text(report, in->record, "job", &job->id));
-    TRY(report_copy_text(report, in->record, "time", &job->time));
-    TRY(intern_text(&report->words, "", &job->reason));
+    *job = (report_job_t){.file = in->file_index, .line = in->line};
+    TRY(report_fill(in, start_places, job));
+    TRY(report_fill_none(in, job_end_places, job));
     if (report->last_job)
         report->last_job->next = job;
     else
@@ -45,123 +63,59 @@ static err_t find_job(const report_input_t *in, report_job_t **out)
     return ERR_OK;
 }
 
-/* Appends an event: `before`, then the text of the field, if the record has it. */
-static err_t add_event(const report_input_t *in, const char *before, const char *field,
-                       report_job_event_t **out)
+/* A fault, or what else happened; the text is that of a field, if there is one. */
+err_t read_job_event(const report_input_t *in)
 {
+    static const struct {
+        const char *before, *field;
+        const record_place_t *places;
+        bool is_fault;
+    } kinds[N_RECORD_KINDS] = {
+        [RECORD_JOB_CONTINUE] = {"run.sh was killed, and started again", "", event_places, true},
+        [RECORD_JOB_FAULT] = {"", "what", fault_places, true},
+        [RECORD_JOB_LEFT_OUT] = {"left out: ", "reason", left_out_places},
+        [RECORD_JOB_WAIT] = {"waited for hosts: ", "reason", event_places},
+    };
     report_job_t *job;
     report_job_event_t *event = NULL;
     const char *text = "";
     char what[1024];
     TRY(find_job(in, &job));
     TRY(arena_new(&in->report->arena, sizeof *event, &event));
-    *event = (report_job_event_t){.sec = report_get_real(in->record, "sec"),
-                                  .rank = report_get_real(in->record, "rank"),
-                                  .steps = report_get_real(in->record, "steps"),
-                                  .ranks = NAN,
-                                  .first_step = NAN,
-                                  .n_lost = NAN,
-                                  .down_sec = NAN};
-    json_get_text(in->record, field, &text);
-    snprintf(what, sizeof what, "%s%s", before, text);
+    *event = (report_job_event_t){0};
+    TRY(report_fill_none(in, fault_places, event));
+    TRY(report_fill_none(in, ranks_places, event));
+    TRY(report_fill_none(in, training_places, event));
+    TRY(report_fill(in, kinds[in->kind].places, event));
+    json_get_text(in->record, kinds[in->kind].field, &text);
+    snprintf(what, sizeof what, "%s%s", kinds[in->kind].before, text);
     TRY(intern_text(&in->report->words, what, &event->what));
-    TRY(report_copy_text(in->report, in->record, "host", &event->host));
     if (job->last)
         job->last->next = event;
     else
         job->events = event;
     job->last = event;
-    *out = event;
+    if (kinds[in->kind].is_fault) job->fault = event;
     return ERR_OK;
 }
 
-static err_t read_continue(const report_input_t *in)
-{
-    report_job_event_t *event;
-    TRY(add_event(in, "run.sh was killed, and started again", "", &event));
-    in->report->last_job->fault = event;
-    return ERR_OK;
-}
-
-static err_t read_fault(const report_input_t *in)
-{
-    report_job_event_t *event;
-    TRY(add_event(in, "", "what", &event));
-    event->sec = report_get_real(in->record, "noticed_sec");
-    in->report->last_job->fault = event;
-    return ERR_OK;
-}
-
-static err_t read_left_out(const report_input_t *in)
-{
-    report_job_event_t *event;
-    return add_event(in, "left out: ", "reason", &event);
-}
-
-static err_t read_wait(const report_input_t *in)
-{
-    report_job_event_t *event;
-    return add_event(in, "waited for hosts: ", "reason", &event);
-}
-
-static err_t read_ranks(const report_input_t *in)
+err_t read_job_ranks(const report_input_t *in)
 {
     report_job_t *job;
     TRY(find_job(in, &job));
-    if (job->fault) job->fault->ranks = report_get_real(in->record, "ranks");
-    return ERR_OK;
+    return job->fault ? report_fill(in, ranks_places, job->fault) : ERR_OK;
 }
 
-static err_t read_training(const report_input_t *in)
+err_t read_job_training(const report_input_t *in)
 {
     report_job_t *job;
     TRY(find_job(in, &job));
-    if (!job->fault) return ERR_OK;
-    job->fault->first_step = report_get_real(in->record, "first_step");
-    job->fault->n_lost = report_get_real(in->record, "steps_lost");
-    job->fault->down_sec = report_get_real(in->record, "fault_to_step_sec");
-    return ERR_OK;
+    return job->fault ? report_fill(in, training_places, job->fault) : ERR_OK;
 }
 
-static err_t read_end(const report_input_t *in)
+err_t read_job_end(const report_input_t *in)
 {
     report_job_t *job;
     TRY(find_job(in, &job));
-    TRY(report_copy_text(in->report, in->record, "reason", &job->reason));
-    job->restarts = report_get_real(in->record, "restarts");
-    job->n_useful = report_get_real(in->record, "useful_steps");
-    job->n_lost = report_get_real(in->record, "lost_steps");
-    job->useful_sec = report_get_real(in->record, "useful_sec");
-    job->lost_sec = report_get_real(in->record, "lost_sec");
-    job->down_sec = report_get_real(in->record, "down_sec");
-    job->wall_sec = report_get_real(in->record, "wall_sec");
-    job->goodput = report_get_real(in->record, "goodput");
-    return ERR_OK;
-}
-
-static const struct {
-    const char *kind;
-    record_reader_t read;
-} kinds[] = {
-    {"job_start", read_start},       {"job_continue", read_continue}, {"job_ranks", read_ranks},
-    {"job_training", read_training}, {"job_fault", read_fault},       {"job_left_out", read_left_out},
-    {"job_wait", read_wait},         {"job_end", read_end},
-};
-
-static err_t read_job_record(const report_input_t *in)
-{
-    const char *kind = "";
-    json_get_text(in->record, "record", &kind);
-    size_t i = 0;
-    while (strcmp(kind, kinds[i].kind) != 0) i++;
-    TRY(kinds[i].read(in));
-    in->file->n_records++;
-    return ERR_OK;
-}
-
-record_reader_t job_record_reader(const char *kind)
-{
-    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
-        if (strcmp(kind, kinds[i].kind) == 0) return read_job_record;
-    return NULL;
+    return report_fill(in, job_end_places, job);
 }

@@ -61,6 +61,7 @@ err_t train_metrics_read(const report_input_t *in, report_train_t *train)
     train->metrics_recorded = true;
     for (int i = 0; i < train->n_metrics; i++) train->metrics[i].train = train->metrics[i].val = false;
     for (const json_value_t *at = table->first; at; at = at->next) {
+        const char *label = NULL;
         if (!json_get_text(at, "name", &name) || !name[0] || strlen(name) >= NAME_MAX_BYTES) continue;
         report_metric_t *metric = find_or_add(train, name);
         if (!metric) break;
@@ -70,9 +71,9 @@ err_t train_metrics_read(const report_input_t *in, report_train_t *train)
                                     .train = is_true(at, "training"),
                                     .val = !is_true(at, "training_only"),
                                     .is_detail = is_true(at, "detail")};
-        TRY(report_copy_text(in->report, at, "name", &metric->name));
-        TRY(report_copy_text(in->report, at, "label", &metric->label));
-        if (!metric->label[0]) metric->label = metric->name;
+        if (!json_get_text(at, "label", &label) || !label[0]) label = name;
+        TRY(intern_text(&in->report->words, name, &metric->name));
+        TRY(intern_text(&in->report->words, label, &metric->label));
         if (is_true(at, "main")) train->main_metric = (int)(metric - train->metrics);
     }
     return ERR_OK;
@@ -86,14 +87,14 @@ static void note_earlier(report_train_t *train, const report_epoch_t *epoch)
     if (train->metrics[EARLIER_MAP].val) train->main_metric = EARLIER_MAP;
 }
 
-void train_metrics_read_epoch(const json_value_t *record, report_train_t *train, report_epoch_t *epoch)
+void train_metrics_read_epoch(const report_input_t *in, report_train_t *train, report_epoch_t *epoch)
 {
     for (int i = 0; i < train->n_metrics; i++) {
         char field[NAME_MAX_BYTES + 8];
         snprintf(field, sizeof field, "train_%s", train->metrics[i].name);
-        epoch->train[i] = report_get_real(record, field);
+        epoch->train[i] = report_get_real(in, field);
         snprintf(field, sizeof field, "val_%s", train->metrics[i].name);
-        epoch->val[i] = report_get_real(record, field);
+        epoch->val[i] = report_get_real(in, field);
     }
     if (!train->metrics_recorded) note_earlier(train, epoch);
 }

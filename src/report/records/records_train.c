@@ -29,6 +29,28 @@ typedef struct train_steps {
     step_row_t rows[];
 } train_steps_t;
 
+static const record_place_t head_places[] = {
+    PLACE(report_run_t, time, "time"),
+    PLACE(report_run_t, hardware_id, "hardware_id"),
+    PLACE(report_run_t, hardware, "hardware"),
+    PLACE(report_run_t, software, "software"),
+    {0},
+};
+
+static const record_place_t train_places[] = {
+    PLACE(report_train_t, model, "options.model"),
+    PLACE(report_train_t, precision, "options.precision"),
+    PLACE(report_train_t, seed, "options.seed"),
+    PLACE(report_train_t, device, "topology.device"),
+    PLACE(report_train_t, ranks, "topology.ranks"),
+    PLACE(report_train_t, hosts, "topology.hosts"),
+    PLACE(report_train_t, threads, "topology.threads"),
+    PLACE(report_train_t, global_batch, "global_batch"),
+    PLACE(report_train_t, n_steps, "n_steps"),
+    PLACE(report_train_t, n_parameters, "n_parameters"),
+    {0},
+};
+
 static err_t add_run(const report_input_t *in)
 {
     report_run_t *run;
@@ -36,20 +58,14 @@ static err_t add_run(const report_input_t *in)
     TRY(train_run_finish(in->report, in->file->train));
     in->file->train = NULL;
     TRY(arena_new(&in->report->arena, sizeof *train, &train));
-    *train = (report_train_t){.ranks = NAN,
-                              .hosts = NAN,
-                              .threads = NAN,
-                              .global_batch = NAN,
-                              .n_steps = NAN,
-                              .n_parameters = NAN,
-                              .seed = NAN,
-                              .images_per_sec = NAN,
+    *train = (report_train_t){.images_per_sec = NAN,
                               .median_images_per_sec = NAN,
                               .mean_step_sec = NAN,
                               .peak_memory_bytes = NAN,
                               .last_step = NAN,
                               .last_loss = NAN,
                               .first_step = -1};
+    TRY(report_fill_none(in, train_places, train));
     for (int part = 0; part < STEP_PARTS; part++) train->step_sec[part] = NAN;
     train_metrics_begin(train);
     TRY(report_add_run(in, "", &run));
@@ -65,47 +81,23 @@ static err_t find_or_add_run(const report_input_t *in, report_train_t **out)
     return ERR_OK;
 }
 
-static err_t read_texts(const report_input_t *in, report_run_t *run)
-{
-    report_train_t *train = run->train;
-    const json_value_t *options = json_get(in->record, "options"),
-                       *topology = json_get(in->record, "topology");
-    TRY(report_copy_text(in->report, in->record, "time", &run->time));
-    TRY(report_copy_text(in->report, options, "model", &train->model));
-    TRY(report_copy_text(in->report, options, "precision", &train->precision));
-    TRY(report_copy_text(in->report, topology, "device", &train->device));
-    TRY(report_copy_text(in->report, in->record, "hardware_id", &run->hardware_id));
-    TRY(report_copy_fields(in->report, json_get(in->record, "hardware"), true, &run->hardware));
-    return report_copy_fields(in->report, json_get(in->record, "software"), true, &run->software);
-}
-
-static err_t read_run(const report_input_t *in)
+err_t read_run(const report_input_t *in)
 {
     const char *resumed_from;
-    TRY(report_check_schema(in, &in->file->is_newer));
-    if (in->file->is_newer) return ERR_OK;
     /* A resumed run continues; its values are those of the last process. */
     bool resumed = json_get_text(in->record, "resumed_from", &resumed_from);
     if (!resumed || !in->file->train) TRY(add_run(in));
     report_run_t *run = in->file->train;
     report_train_t *train = run->train;
-    const json_value_t *topology = json_get(in->record, "topology");
     if (run->line == 0) run->line = in->line;
-    TRY(read_texts(in, run));
+    TRY(report_fill(in, head_places, run));
+    TRY(report_fill(in, train_places, train));
     TRY(train_metrics_read(in, train));
-    run->end_reason = NULL;
-    train->ranks = report_get_real(topology, "ranks");
-    train->hosts = report_get_real(topology, "hosts");
-    train->threads = report_get_real(topology, "threads");
-    train->global_batch = report_get_real(in->record, "global_batch");
-    train->n_steps = report_get_real(in->record, "n_steps");
-    train->n_parameters = report_get_real(in->record, "n_parameters");
-    train->seed = report_get_real(json_get(in->record, "options"), "seed");
+    TRY(intern_text(&in->report->words, "", &run->end_reason));
     train->images_per_sec = train->median_images_per_sec = NAN;
     train->first_step = -1;
     json_get_int(in->record, "first_step", &train->first_step);
     if (resumed) train->resumed_at[train->n_resumed++ % REPORT_MAX_RESUMED] = (double)train->first_step;
-    in->file->n_records++;
     return ERR_OK;
 }
 
@@ -121,7 +113,7 @@ static err_t make_room(report_train_t *train)
     return mem_grow((int64_t)n_bytes, 1, "steps", &train->steps);
 }
 
-static err_t read_step(const report_input_t *in)
+err_t read_step(const report_input_t *in)
 {
     report_train_t *train;
     step_row_t row;
@@ -129,11 +121,10 @@ static err_t read_step(const report_input_t *in)
         RAISE(ERR_DATA, "step record without a valid \"step\"");
     TRY(find_or_add_run(in, &train));
     for (int part = 0; part < STEP_PARTS; part++)
-        row.sec[part] = report_get_real(in->record, report_step_parts[part]);
+        row.sec[part] = report_get_real(in, report_step_parts[part]);
     train->last_step = (double)row.step;
-    train->last_loss = report_get_real(in->record, "loss");
+    train->last_loss = report_get_real(in, "loss");
     if (train->first_step < 0) train->first_step = row.step;
-    in->file->n_records++;
     if (in->report->keep_curves) TRY(curve_add(&train->curve, row.step, train->last_loss));
     /* Steps repeated after a crash replace the earlier ones. */
     train_steps_t *steps = train->steps;
@@ -208,7 +199,7 @@ out:
     return err;
 }
 
-static err_t read_epoch(const report_input_t *in)
+err_t read_epoch(const report_input_t *in)
 {
     report_train_t *train;
     int64_t number;
@@ -228,20 +219,25 @@ static err_t read_epoch(const report_input_t *in)
     }
     epoch->epoch = number;
     epoch->line = in->line;
-    epoch->step = report_get_real(in->record, "step");
-    train_metrics_read_epoch(in->record, train, epoch);
-    epoch->images_per_sec = report_get_real(in->record, "images_per_sec");
-    in->file->n_records++;
+    epoch->step = report_get_real(in, "step");
+    train_metrics_read_epoch(in, train, epoch);
+    epoch->images_per_sec = report_get_real(in, "images_per_sec");
     return ERR_OK;
 }
 
-static err_t read_end(const report_input_t *in)
+static const record_place_t reason_places[] = {PLACE(report_run_t, end_reason, "reason"), {0}};
+static const record_place_t rate_places[] = {
+    PLACE(report_train_t, images_per_sec, "images_per_sec"),
+    PLACE(report_train_t, median_images_per_sec, "median_images_per_sec"),
+    {0},
+};
+
+err_t read_end(const report_input_t *in)
 {
     report_train_t *train;
     TRY(find_or_add_run(in, &train));
-    TRY(report_copy_text(in->report, in->record, "reason", &in->file->train->end_reason));
-    train->images_per_sec = report_get_real(in->record, "images_per_sec");
-    train->median_images_per_sec = report_get_real(in->record, "median_images_per_sec");
+    TRY(report_fill(in, reason_places, in->file->train));
+    TRY(report_fill(in, rate_places, train));
     if (!json_get(in->record, "median_images_per_sec")) {
         train->median_images_per_sec = train->images_per_sec;
         train->images_per_sec = NAN;
@@ -251,49 +247,48 @@ static err_t read_end(const report_input_t *in)
     for (double value; peak; peak = peak->next)
         if (json_as_real(peak, &value) && !(value <= train->peak_memory_bytes))
             train->peak_memory_bytes = value;
-    in->file->n_records++;
     return ERR_OK;
 }
 
-static err_t read_checkpoint(const report_input_t *in)
+err_t read_checkpoint(const report_input_t *in)
 {
     report_train_t *train;
     const json_value_t *error = json_get(in->record, "error");
     TRY(find_or_add_run(in, &train));
     train->n_checkpoints += !error || error->kind == JSON_NULL;
-    in->file->n_records++;
     return ERR_OK;
 }
 
-static err_t read_straggler(const report_input_t *in)
+#define STRAGGLER(member) PLACE(report_straggler_t, member, #member)
+
+static const record_place_t straggler_places[] = {
+    STRAGGLER(rank),       STRAGGLER(n_ranks),   STRAGGLER(host),
+    STRAGGLER(phase),      STRAGGLER(sec),       STRAGGLER(usual_sec),
+    STRAGGLER(first_step), STRAGGLER(last_step), {0},
+};
+
+err_t read_straggler(const report_input_t *in)
 {
     report_train_t *train;
     report_straggler_t *s = NULL;
     TRY(find_or_add_run(in, &train));
     TRY(arena_new(&in->report->arena, sizeof *s, &s));
-    *s = (report_straggler_t){.sec = report_get_real(in->record, "sec"),
-                              .usual_sec = report_get_real(in->record, "usual_sec"),
-                              .first_step = report_get_real(in->record, "first_step"),
-                              .last_step = report_get_real(in->record, "last_step")};
-    json_get_int(in->record, "rank", &s->rank);
-    json_get_int(in->record, "n_ranks", &s->n_ranks);
-    TRY(report_copy_text(in->report, in->record, "host", &s->host));
-    TRY(report_copy_text(in->report, in->record, "phase", &s->phase));
+    *s = (report_straggler_t){0};
+    TRY(report_fill(in, straggler_places, s));
     if (train->last_straggler)
         train->last_straggler->next = s;
     else
         train->stragglers = s;
     train->last_straggler = s;
-    in->file->n_records++;
     return ERR_OK;
 }
 
-static err_t read_resume(const report_input_t *in)
+err_t read_resume(const report_input_t *in)
 {
+    static const record_place_t places[] = {PLACE(report_train_t, resumed, "verdict"), {0}};
     report_train_t *train;
     TRY(find_or_add_run(in, &train));
-    in->file->n_records++;
-    return report_copy_text(in->report, in->record, "verdict", &train->resumed);
+    return report_fill(in, places, train);
 }
 
 /* " rank 1 on a, rank 5 on b": the ranks that hold what the others do not. */
@@ -311,7 +306,7 @@ static err_t name_ranks(const report_input_t *in, const char **out)
 }
 
 /* The last record of a process has no hash: nothing was compared there. */
-static err_t read_replicas(const report_input_t *in)
+err_t read_replicas(const report_input_t *in)
 {
     report_train_t *train;
     int64_t step, n_checks = 0;
@@ -320,7 +315,6 @@ static err_t read_replicas(const report_input_t *in)
     if (!json_get_int(in->record, "step", &step) || !equal || equal->kind != JSON_BOOL)
         RAISE(ERR_DATA, "replicas record without a valid \"step\" or \"equal\"");
     TRY(find_or_add_run(in, &train));
-    in->file->n_records++;
     json_get_int(in->record, "n_checks", &n_checks);
     train->replicas_differ = !equal->truth;
     TRY(name_ranks(in, &which));
@@ -334,45 +328,9 @@ static err_t read_replicas(const report_input_t *in)
                         (long long)train->replicas_step);
 }
 
-/* Not shown in tables. The steps give the split of a `profile`. */
-static err_t count_record(const report_input_t *in)
+/* The steps give the split of a `profile`. */
+err_t read_other(const report_input_t *in)
 {
     report_train_t *train;
-    TRY(find_or_add_run(in, &train));
-    in->file->n_records++;
-    return ERR_OK;
-}
-
-static const struct {
-    const char *kind;
-    record_reader_t read;
-} kinds[] = {{"run", read_run},
-             {"step", read_step},
-             {"epoch", read_epoch},
-             {"checkpoint", read_checkpoint},
-             {"profile", count_record},
-             {"end", read_end},
-             {"evaluation", count_record},
-             {"straggler", read_straggler},
-             {"replicas", read_replicas},
-             {"resume", read_resume}};
-
-static err_t read_train_record(const report_input_t *in)
-{
-    const char *kind = "";
-    json_get_text(in->record, "record", &kind);
-    size_t i = 0;
-    while (strcmp(kind, kinds[i].kind) != 0) i++;
-    if (in->file->is_newer && kinds[i].read != read_run) {
-        report_note(&in->file->newer, in->line, "the run has a newer schema");
-        return ERR_OK;
-    }
-    return kinds[i].read(in);
-}
-
-record_reader_t train_record_reader(const char *kind)
-{
-    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
-        if (strcmp(kind, kinds[i].kind) == 0) return read_train_record;
-    return NULL;
+    return find_or_add_run(in, &train);
 }

@@ -6,23 +6,67 @@
 #include "report/records/jsonl.h"
 #include "report/records/records.h"
 
-record_reader_t record_reader_find(const char *kind)
+record_reader_t *const record_readers[N_RECORD_KINDS] = {
+    [RECORD_RUN] = read_run,
+    [RECORD_STEP] = read_step,
+    [RECORD_EPOCH] = read_epoch,
+    [RECORD_EVALUATION] = read_other,
+    [RECORD_CHECKPOINT] = read_checkpoint,
+    [RECORD_STRAGGLER] = read_straggler,
+    [RECORD_RESUME] = read_resume,
+    [RECORD_REPLICAS] = read_replicas,
+    [RECORD_PROFILE] = read_other,
+    [RECORD_END] = read_end,
+    [RECORD_BENCH_RUN] = read_bench_run,
+    [RECORD_BENCH] = read_bench_point,
+    [RECORD_BENCH_END] = read_bench_end,
+    [RECORD_JOB_START] = read_job_start,
+    [RECORD_JOB_CONTINUE] = read_job_event,
+    [RECORD_JOB_RANKS] = read_job_ranks,
+    [RECORD_JOB_TRAINING] = read_job_training,
+    [RECORD_JOB_FAULT] = read_job_event,
+    [RECORD_JOB_LEFT_OUT] = read_job_event,
+    [RECORD_JOB_WAIT] = read_job_event,
+    [RECORD_JOB_END] = read_job_end,
+    [RECORD_EVAL] = read_result,
+    [RECORD_PREDICTION] = read_result,
+    [RECORD_CHECK] = read_result,
+    [RECORD_COMPARISON] = read_result,
+    [RECORD_HISTORY] = read_result,
+};
+
+/* *newer: the caller skips the record, which was noted. */
+static err_t check_schema(const report_input_t *in, bool *newer)
 {
-    record_reader_t read = bench_record_reader(kind);
-    if (!read) read = train_record_reader(kind);
-    if (!read) read = job_record_reader(kind);
-    if (!read) read = result_record_reader(kind);
-    return read;
+    int64_t schema;
+    const bool is_of_run = in->kind > RECORD_RUN && in->kind < RECORD_BENCH_RUN; /* whose schema it has */
+    *newer = in->file->is_newer;
+    if (!is_of_run) {
+        const bool has_schema = json_get_int(in->record, "schema", &schema);
+        if (has_schema ? schema < 1 : record_field(&record_kinds[in->kind], "schema") != NULL)
+            RAISE(ERR_DATA, "\"schema\" is not a number from 1");
+        *newer = has_schema && schema > RECORD_SCHEMA;
+    }
+    if (in->kind == RECORD_RUN) in->file->is_newer = *newer;
+    if (*newer)
+        report_note(&in->file->newer, in->line, is_of_run ? "the run has a newer schema" : "newer schema");
+    return ERR_OK;
 }
 
-static err_t read_record(const report_input_t *in)
+static err_t read_record(report_input_t *in)
 {
     const char *kind;
+    bool newer = false;
     if (in->record->kind != JSON_OBJECT) RAISE(ERR_DATA, "not a record: not a JSON object");
     if (!json_get_text(in->record, "record", &kind)) RAISE(ERR_DATA, "not a record: \"record\" is missing");
-    record_reader_t read = record_reader_find(kind);
-    if (!read) RAISE(ERR_DATA, "unknown kind of record, \"%.40s\"", kind);
-    return read(in);
+    const record_row_t *row = record_find(kind);
+    if (!row) RAISE(ERR_DATA, "unknown kind of record, \"%.40s\"", kind);
+    in->kind = (record_kind_t)(row - record_kinds);
+    TRY(check_schema(in, &newer));
+    if (newer) return ERR_OK;
+    TRY(record_readers[in->kind](in));
+    in->file->n_records++;
+    return ERR_OK;
 }
 
 typedef struct reading {
@@ -38,7 +82,11 @@ static err_t visit_line(void *context, const jsonl_line_t *line)
         report_note(&file->bad, line->number, line->problem);
         return ERR_OK;
     }
-    const report_input_t in = {reading->report, file, reading->file_index, line->number, line->value};
+    report_input_t in = {.report = reading->report,
+                         .file = file,
+                         .file_index = reading->file_index,
+                         .line = line->number,
+                         .record = line->value};
     err_t err = read_record(&in);
     if (err == ERR_DATA) {
         report_note(&file->bad, line->number, err_message());

@@ -91,7 +91,7 @@ typedef struct report_straggler report_straggler_t; /* report/records/stragglers
 
 /* A training run. If it was resumed, most values are those of the last process. */
 typedef struct report_train {
-    const char *model, *device, *precision;                                  /* NULL: not recorded */
+    const char *model, *device, *precision;                                  /* "": not recorded */
     double ranks, hosts, threads, global_batch, n_steps, n_parameters, seed; /* NAN: not recorded */
     double images_per_sec,
         median_images_per_sec; /* of the end record; earlier versions had the median alone */
@@ -128,8 +128,8 @@ struct report_run {
     report_train_t *train; /* NULL: a run of dptrain bench */
     report_fields_t hardware, fabric, software;
     const char *hardware_id, *fabric_id, *software_id;
-    const char *end_reason;        /* of its end record; NULL: none */
-    const char *interleaved_with;  /* id of the run it was interleaved with; NULL: none */
+    const char *end_reason;        /* of its end record; "": none */
+    const char *interleaved_with;  /* id of the run it was interleaved with; "": none */
     double seconds, n_points_said; /* of its end record; NAN: none */
     double ranks, threads;         /* of a bench run; NAN: not recorded */
     int64_t n_points;

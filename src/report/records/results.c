@@ -4,7 +4,6 @@
 
 #include <string.h>
 
-#include "records/record.h"
 #include "report/records/fields.h"
 #include "report/records/records.h"
 
@@ -34,13 +33,13 @@ static const struct {
      {{"metrics", {"case", "test", "label", "verdict", "ratio", "low", "high", "attributed_to"}}}},
     {RECORD_HISTORY, "history", NULL, {{"groups", {"hardware_id", "fabric_id", "ranks", "threads", "days"}}}},
 };
-enum { N_RESULT_KINDS = sizeof result_kinds / sizeof *result_kinds };
 
-static int find_kind(const char *name)
+/* Of the kinds that have this reader. */
+static int find_kind(record_kind_t kind)
 {
-    for (int i = 0; i < N_RESULT_KINDS; i++)
-        if (strcmp(name, record_kinds[result_kinds[i].kind].name) == 0) return i;
-    return -1;
+    int i = 0;
+    while (result_kinds[i].kind != kind) i++;
+    return i;
 }
 
 /* Adds a member under "NAME" or "OUTER.NAME". */
@@ -92,19 +91,14 @@ static err_t read_rows(const report_input_t *in, const json_value_t *list, repor
     return ERR_OK;
 }
 
-static err_t read_result(const report_input_t *in)
+err_t read_result(const report_input_t *in)
 {
     report_t *report = in->report;
     report_result_t *result = NULL;
-    const char *kind = "";
-    bool newer = false;
-    json_get_text(in->record, "record", &kind);
-    const int k = find_kind(kind);
-    if (json_get(in->record, "schema")) TRY(report_check_schema(in, &newer));
-    if (newer) return ERR_OK;
+    const int k = find_kind(in->kind);
     TRY(arena_new(&report->arena, sizeof *result, &result));
-    *result = (report_result_t){
-        .kind = record_kinds[result_kinds[k].kind].name, .file = in->file_index, .line = in->line};
+    *result =
+        (report_result_t){.kind = record_kinds[in->kind].name, .file = in->file_index, .line = in->line};
     const result_list_t *list = NULL;
     const json_value_t *rows = NULL;
     for (int i = 0; i < 2 && !rows && result_kinds[k].lists[i].name; i++) {
@@ -119,7 +113,8 @@ static err_t read_result(const report_input_t *in)
         TRY(read_rows(in, rows, result));
     }
     const char *about = result_kinds[k].about;
-    TRY(report_copy_text(report, in->record, about ? about : "", &result->about));
+    if (!about || !json_get_text(in->record, about, &result->about)) result->about = "";
+    TRY(intern_text(&report->words, result->about, &result->about));
     TRY(arena_format(&report->arena, &result->title, "%s%s%s", result_kinds[k].title,
                      result->about[0] ? " " : "", result->about));
     TRY(read_fields(in, rows ? list : NULL, about, &result->fields));
@@ -128,13 +123,7 @@ static err_t read_result(const report_input_t *in)
     else
         report->results = result;
     report->last_result = result;
-    in->file->n_records++;
     return ERR_OK;
-}
-
-record_reader_t result_record_reader(const char *kind)
-{
-    return find_kind(kind) >= 0 ? read_result : NULL;
 }
 
 static err_t put_field(arena_t *arena, const report_field_t *field, const char **out)

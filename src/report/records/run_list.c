@@ -73,7 +73,7 @@ static err_t fill_row(printer_t *p, const listed_t *row, bool labelled, const ch
     const report_train_t *train = row->run->train;
     const report_rates_t rates = report_rates(train);
     *cell++ = row->name;
-    *cell++ = train->model ? train->model : "-";
+    *cell++ = train->model[0] ? train->model : "-";
     TRY(arena_format(&p->arena, cell++, "%s%s%s", labelled ? row->metric->label : "", labelled ? " " : "",
                      report_metric_figure(row->metric, row->best).text));
     if (row->epoch >= 0)
@@ -83,7 +83,7 @@ static err_t fill_row(printer_t *p, const listed_t *row, bool labelled, const ch
     TRY(arena_format(&p->arena, cell++, "%s of %s", figure_number(train->last_step + 1).text,
                      figure_number(train->n_steps).text));
     TRY(arena_format(&p->arena, cell++, "%s", figure_throughput(rates.mean, rates.median, "").text));
-    *cell = row->run->end_reason && row->run->end_reason[0] ? row->run->end_reason : "no end record";
+    *cell = row->run->end_reason[0] ? row->run->end_reason : "no end record";
     return ERR_OK;
 }
 

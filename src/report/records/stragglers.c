@@ -5,9 +5,9 @@
 static err_t fill_row(arena_t *arena, const report_straggler_t *s, const char **cell)
 {
     if (s->n_ranks > 1)
-        TRY(arena_format(arena, cell++, "%lld, and all others of the host", (long long)s->rank));
+        TRY(arena_format(arena, cell++, "%s, and all others of the host", figure_number(s->rank).text));
     else
-        TRY(arena_format(arena, cell++, "%lld", (long long)s->rank));
+        TRY(arena_format(arena, cell++, "%s", figure_number(s->rank).text));
     *cell++ = s->host;
     *cell++ = s->phase;
     TRY(arena_format(arena, cell++, "%s", figure_time(s->sec).text));

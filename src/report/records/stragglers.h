@@ -8,7 +8,7 @@
 
 /* A rank that was slow, of its `straggler` record. */
 struct report_straggler {
-    int64_t rank, n_ranks;    /* n_ranks > 1: all of its host, of which `rank` is the lowest */
+    double rank, n_ranks;     /* n_ranks > 1: all of its host, of which `rank` is the lowest */
     const char *host, *phase; /* interned */
     double sec, usual_sec, first_step, last_step;
     report_straggler_t *next;

@@ -92,8 +92,8 @@ static err_t add_summary(printer_t *p, const report_train_t *train, fact_t *fact
     fact_t *fact = facts + *n;
     fact->name = "model";
     TRY(arena_format(&p->arena, &fact++->text, "%s, %s parameters, %s on %s",
-                     train->model ? train->model : "-", figure_number(train->n_parameters).text,
-                     train->precision ? train->precision : "-", train->device ? train->device : "-"));
+                     train->model[0] ? train->model : "-", figure_number(train->n_parameters).text,
+                     train->precision[0] ? train->precision : "-", train->device[0] ? train->device : "-"));
     fact->name = "ranks";
     TRY(arena_format(&p->arena, &fact++->text, "%s, hosts: %s, threads per rank: %s, global batch: %s",
                      figure_number(train->ranks).text, figure_number(train->hosts).text,

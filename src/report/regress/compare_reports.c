@@ -24,8 +24,7 @@ static bool is_partner(const metric_start_t *a, const metric_start_t *b)
 {
     const char *a_id = a->run->id, *b_id = b->run->id, *a_with = a->run->interleaved_with,
                *b_with = b->run->interleaved_with;
-    return (b_with && a_id[0] && strcmp(b_with, a_id) == 0) ||
-           (a_with && b_id[0] && strcmp(a_with, b_id) == 0);
+    return (a_id[0] && strcmp(b_with, a_id) == 0) || (b_id[0] && strcmp(a_with, b_id) == 0);
 }
 
 /* Orders the starts so that interleaved partners come first, at the same index. Returns the number of pairs.
