@@ -245,6 +245,7 @@ EOF
     "$dptrain" report --schema | diff - schema.json
     run -2 "$dptrain" report --schema run/metrics.jsonl
     run -2 "$dptrain" report --schema --check
+    run -2 "$dptrain" report --schema --format csv
     "${judge[@]:0:1}" -c 'import jsonschema' || skip "no jsonschema from PyPI (scripts/install_deps.sh --test)"
     "${judge[@]}" run/metrics.jsonl made.jsonl
     grep -v '^{"record":$' faults.jsonl | grep . >whole.jsonl

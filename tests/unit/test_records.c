@@ -12,7 +12,7 @@
 #include "records/record.h"
 #include "report/records/records.h"
 
-enum written { IN_TABLE, UNKNOWN, OTHER_TYPE, UNKNOWN_INSIDE };
+enum written { IN_TABLE, UNKNOWN, OTHER_TYPE, UNKNOWN_INSIDE, READ_UNKNOWN };
 
 static void write_record(enum written what)
 {
@@ -44,11 +44,45 @@ static int signal_of(enum written what)
     pid_t pid = fork();
     if (pid == 0) {
         if (!freopen("/dev/null", "w", stderr)) _exit(1);
-        write_record(what);
+        const report_input_t none = {.kind = RECORD_CHECK};
+        if (what == READ_UNKNOWN)
+            report_get_real(&none, "host");
+        else
+            write_record(what);
         _exit(0);
     }
     if (pid < 0 || waitpid(pid, &status, 0) != pid) return -1;
     return WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+}
+
+/* Whether the record's field has its present name under its name in earlier versions, in as many objects as `outer` opens. */
+static bool is_renamed(const char *kind, const char *outer, const record_field_t *field)
+{
+    json_reader_t reader = {0};
+    const json_value_t *record = NULL;
+    char text[256];
+    snprintf(text, sizeof text, "{\"record\":\"%s\",%s\"%s\":7}", kind, outer, field->was);
+    for (const char *at = outer; (at = strpbrk(at, "{[")); at++) strcat(text, *at == '[' ? "]" : "}");
+    bool renamed = json_read(&reader, text, strlen(text), &record) == ERR_OK;
+    if (renamed) record_rename(record);
+    const json_value_t *at = record;
+    while (at && at->kind >= JSON_ARRAY) at = at->n == 2 ? at->first->next : at->first;
+    renamed = renamed && at && strcmp(at->key, field->name) == 0;
+    json_reader_free(&reader);
+    return renamed;
+}
+
+static bool are_renamed(const char *kind, const char *outer, const record_field_t *fields, int *n)
+{
+    bool all = true;
+    for (const record_field_t *f = fields; f->name; f++) {
+        char inside[128];
+        snprintf(inside, sizeof inside, "%s\"%s\":%s", outer, f->name, f->type == RECORD_ARRAY ? "[{" : "{");
+        if (f->was) all = all && is_renamed(kind, outer, f);
+        if (f->was) ++*n;
+        if (f->of) all = are_renamed(kind, inside, f->of, n) && all;
+    }
+    return all;
 }
 
 static bool says(const char *text, const char *fault)
@@ -74,12 +108,17 @@ static bool point_says(const char *key, const char *metrics, const char *fault)
 
 int main(void)
 {
-    tap_plan(2 * N_RECORD_KINDS + 13);
+    tap_plan(3 * N_RECORD_KINDS + 15);
     for (int k = 0; k < N_RECORD_KINDS; k++) {
         const char *name = record_kinds[k].name;
         OK(record_readers[k] != NULL, "dptrain report reads records of the kind %s", name);
         OK(record_find(name) == &record_kinds[k] && record_kinds[k].fields, "%s has a table", name);
     }
+    int n_renamed = 0;
+    for (int k = 0; k < N_RECORD_KINDS; k++)
+        OK(are_renamed(record_kinds[k].name, "", record_kinds[k].fields, &n_renamed),
+           "names of earlier versions: %s", record_kinds[k].name);
+    OK(n_renamed > 0, "%d of them", n_renamed);
     OK(!record_find("steps"), "a kind that nobody writes is unknown");
 
     OK(signal_of(IN_TABLE) == 0,
@@ -87,6 +126,7 @@ int main(void)
     OK(signal_of(UNKNOWN) == SIGABRT, "a field that the table lacks is not");
     OK(signal_of(OTHER_TYPE) == SIGABRT, "nor one of another type");
     OK(signal_of(UNKNOWN_INSIDE) == SIGABRT, "nor one inside an array");
+    OK(signal_of(READ_UNKNOWN) == SIGABRT, "nor is it read");
 
     OK(point_says("\"bytes\":8,\"name\":null", "\"gbs\":1.5,\"ok\":true", NULL), "free names have scalars");
     OK(point_says("\"bytes\":[8]", "", "\"bytes\""), "a list is not a scalar");
