@@ -145,8 +145,10 @@ static void print_rows(FILE *out, const record_field_t *fields, const char *befo
     for (const record_field_t *f = fields; f->name; f++) {
         fprintf(out, "| `%s%s%s` | ", before, f->name, f->is_prefix ? "…" : "");
         print_value(out, f);
-        fprintf(out, " | %s%s%s |\n", f->variant ? variants[f->variant - 1] : "", f->variant ? ": " : "",
+        fprintf(out, " | %s%s%s", f->variant ? variants[f->variant - 1] : "", f->variant ? ": " : "",
                 f->help);
+        if (f->was) fprintf(out, "; earlier `%s`", f->was);
+        fputs(" |\n", out);
         if (!f->of) continue;
         message_t inside = {0};
         message_append(&inside, "%s%s%s.", before, f->name, f->type == RECORD_ARRAY ? "[]" : "");
@@ -154,18 +156,13 @@ static void print_rows(FILE *out, const record_field_t *fields, const char *befo
     }
 }
 
-static void write_page(FILE *out)
-{
-    for (int k = 0; k < N_RECORD_KINDS; k++) {
-        fprintf(out, "%s### `%s`\n\n%s\n\n| field | value | meaning |\n|---|---|---|\n", k ? "\n" : "",
-                record_kinds[k].name, record_kinds[k].help);
-        print_rows(out, record_kinds[k].fields, "", record_kinds[k].variants);
-    }
-}
-
 err_t record_describe(FILE *out, bool as_markdown)
 {
     if (!as_markdown) return write_schema(out);
-    write_page(out);
+    for (const record_row_t *row = record_kinds; row < record_kinds + N_RECORD_KINDS; row++) {
+        fprintf(out, "%s### `%s`\n\n%s\n\n", row > record_kinds ? "\n" : "", row->name, row->help);
+        fputs("| field | value | meaning |\n|---|---|---|\n", out);
+        print_rows(out, row->fields, "", row->variants);
+    }
     return ERR_OK;
 }
