@@ -145,8 +145,8 @@ static void print_rows(FILE *out, const record_field_t *fields, const char *befo
     for (const record_field_t *f = fields; f->name; f++) {
         fprintf(out, "| `%s%s%s` | ", before, f->name, f->is_prefix ? "…" : "");
         print_value(out, f);
-        fprintf(out, " | %s%s%s", f->variant ? variants[f->variant - 1] : "", f->variant ? ": " : "",
-                f->help);
+        if (f->variant) fprintf(out, "; %s", variants[f->variant - 1]);
+        fprintf(out, " | %s", f->help);
         if (f->was) fprintf(out, "; earlier `%s`", f->was);
         fputs(" |\n", out);
         if (!f->of) continue;

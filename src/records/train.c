@@ -8,7 +8,7 @@ static const record_field_t data_fields[] = {
     {HEX("xxh3", "hash of names, sizes, labels and annotations")},
     {COUNT("n_train", "samples to train with")},
     {COUNT("n_val", "samples to validate with")},
-    {POSITIVE("n_classes", "classes")},
+    {POSITIVE("n_classes", "number of classes")},
     {TEXT("transform", "what is done to a folder's images; null: nothing"), .nullable = true, .was = "views"},
     {POSITIVE("shuffle_block", "samples per block that is shuffled as a unit")},
     {0},
@@ -39,13 +39,13 @@ static const record_field_t topology_fields[] = {
     {POSITIVE("hosts", "machines that they are on")},
     {TEXT("host_of_rank_0", "host of rank 0")},
     {ARRAY("host_of_rank", "host of each rank"), .optional = true},
-    {POSITIVE("threads", "of a rank, to compute with")},
+    {POSITIVE("threads", "threads of a rank, to compute with")},
     {TEXT(
          "threads_from",
          "`option`, `fixed` (one with `--reproducible`), `checkpoint`, `share` of the CPUs, `measured`, `cache`"),
      .optional = true},
-    {COUNT("loader_threads", "of rank 0, to load with")},
-    {COUNT("cpus", "that the ranks of the fullest host may use"), .optional = true},
+    {COUNT("loader_threads", "threads of rank 0, to load with")},
+    {COUNT("cpus", "CPUs that the ranks of the fullest host may use"), .optional = true},
     {REAL("cpu_wait_share", "largest share of the start for which a rank had no CPU"), .optional = true},
     {REAL("involuntary_switches_per_sec", "during the start, of all ranks together"), .optional = true},
     {REAL("load", "highest load average (1 minute) of a host at the start"), .optional = true},
@@ -98,12 +98,12 @@ const record_field_t record_run[] = {
     {OBJECT(
         "algorithms",
         "of each layer with a choice, the names of `forward`, `backward_data`, `backward_weights`, at rank 0's share of a whole batch; the first layer's data gradient is listed but never computed")},
-    {POSITIVE("n_parameters", "of the model")},
+    {POSITIVE("n_parameters", "parameters of the model")},
     {POSITIVE("global_batch", "samples of a step, of all ranks")},
     {POSITIVE("micro_batch", "of detectors: images computed at a time, at most"), .optional = true},
     {COUNT("n_steps", "steps of the whole run")},
-    {COUNT("activation_bytes", "arena of rank 0")},
-    {COUNT("first_step", "of this process")},
+    {COUNT("activation_bytes", "activations of rank 0")},
+    {COUNT("first_step", "first step of this process")},
     {REAL("start_sec", "from loading the program to this record, on rank 0"), .optional = true},
     {TEXT("resumed_from", "checkpoint; null: a new run"), .nullable = true},
     {0},
@@ -115,15 +115,15 @@ static const record_field_t image_fields[] = {
     {COUNT("objects", "those that are targets")},
     {COUNT("positives", "sampled regions with an object")},
     {REAL("sec", "its pass; of a micro-batch an equal part of it")},
-    {COUNT("rank", "that computed it; a rank's images are in the order in which it did")},
+    {COUNT("rank", "rank that computed it")},
     {0},
 };
 
 /* Losses are null if training diverged, accuracies also if samples have several labels. A detector's batch without objects has
  * no recall. */
 const record_field_t record_step[] = {
-    {COUNT("step", "from 0")},
-    {COUNT("epoch", "from 0")},
+    {COUNT("step", "number of the step, from 0")},
+    {COUNT("epoch", "number of the epoch, from 0; consoles and pages count from 1")},
     {REAL(
          "loss",
          "mean over the global batch; of detectors the sum of the next losses, means over images; null: not finite"),
@@ -149,11 +149,11 @@ const record_field_t record_step[] = {
     {REAL("gradient_norm", "before clipping; only with `--clip-norm` or LARS"), .nullable = true,
      .optional = true},
     {REAL("step_sec", "from requesting data to the end of the optimizer")},
-    {REAL("data_wait_sec", "waiting for the batch")},
-    {REAL("forward_sec", "forward pass")},
-    {REAL("backward_sec", "backward pass")},
+    {REAL("data_wait_sec", "time of waiting for the batch")},
+    {REAL("forward_sec", "time of the forward pass")},
+    {REAL("backward_sec", "time of the backward pass")},
     {REAL("exposed_comm_sec", "from the end of backward to the end of the gradient allreduce")},
-    {REAL("optimizer_sec", "update of the weights")},
+    {REAL("optimizer_sec", "time of the update of the weights")},
     {REAL("cpu_sec", "rank 0's CPU time"), .optional = true}, /* not in older records */
     {ARRAY(
          "gradients",
@@ -171,21 +171,22 @@ const record_field_t record_step[] = {
     }
 
 const record_field_t record_epoch[] = {
-    {COUNT("epoch", "from 0")},
-    {COUNT("step", "the last one")},
+    {COUNT("epoch", "number of the epoch, from 0; consoles and pages count from 1")},
+    {COUNT("step", "last step done")},
     {REAL("train_loss", "mean over the epoch's samples, as trained"), .nullable = true},
     {REAL("train_accuracy", "the same"), .nullable = true, .variant = RECORD_CLASSIFIER},
     {REAL("train_recall", "the same"), .nullable = true, .variant = RECORD_DETECTOR},
-    {REAL("val_loss", "of the evaluation; null without one"), .nullable = true, .variant = RECORD_CLASSIFIER},
-    {REAL("val_accuracy", "of the evaluation; null without one, and if samples have several labels"),
-     .nullable = true, .variant = RECORD_CLASSIFIER},
+    {REAL("val_loss", "mean over the evaluation; null without one"), .nullable = true,
+     .variant = RECORD_CLASSIFIER},
+    {REAL("val_accuracy", "the same; null also if samples have several labels"), .nullable = true,
+     .variant = RECORD_CLASSIFIER},
     {REAL("val_ap_box", "average precision of boxes; null without an evaluation"), .nullable = true,
      .variant = RECORD_DETECTOR},
     METRICS("train_", "another metric of training"),
     METRICS("val_", "another metric of the evaluation"),
     {REAL("images_per_sec", "samples trained / `train_sec`")},
-    {REAL("train_sec", "steps only")},
-    {REAL("eval_sec", "of the evaluation, if there was one"), .optional = true},
+    {REAL("train_sec", "time of the steps")},
+    {REAL("eval_sec", "time of the evaluation, if there was one"), .optional = true},
     {REAL("data_wait_share", "sum of `data_wait_sec` / sum of `step_sec`, over all ranks"), .optional = true},
     {REAL("load_read_sec", "loaders: waiting for the bytes of images"), .optional = true},
     {REAL("load_decode_sec", "loaders: CPU time of decoding and cropping"), .optional = true},
@@ -198,25 +199,26 @@ const record_field_t record_epoch[] = {
 
 /* Inside an epoch, with --eval-every in steps. */
 const record_field_t record_evaluation[] = {
-    {COUNT("step", "the last one")},
-    {COUNT("epoch", "from 0")},
+    {COUNT("step", "last step done")},
+    {COUNT("epoch", "number of the epoch, from 0; consoles and pages count from 1")},
     {REAL("val_loss", "as in `epoch`"), .nullable = true, .variant = RECORD_CLASSIFIER},
     {REAL("val_accuracy", "as in `epoch`"), .nullable = true, .variant = RECORD_CLASSIFIER},
     {REAL("val_ap_box", "as in `epoch`"), .nullable = true, .variant = RECORD_DETECTOR},
     METRICS("val_", "another metric"),
-    {REAL("eval_sec", "of the evaluation")},
+    {REAL("eval_sec", "time of the evaluation")},
     {0},
 };
 
 const record_field_t record_checkpoint[] = {
     {COUNT("step", "steps done")},
-    {COUNT("n_bytes", "of the arrays")},
-    {REAL("stall_sec",
-          "that training waited: for an earlier write, the copy, and without `--checkpoint-async` the disk")},
+    {COUNT("n_bytes", "size of the arrays")},
+    {REAL(
+        "stall_sec",
+        "time that training waited: for an earlier write, the copy, and without `--checkpoint-async` the disk")},
     {REAL("cost_sec",
-          "that it stopped training: `stall_sec`, averaging running statistics, comparing replicas"),
+          "time that training stood still: `stall_sec`, averaging running statistics, comparing replicas"),
      .optional = true},
-    {REAL("interval_sec", "to the next one, with `--checkpoint-every auto`"), .optional = true},
+    {REAL("interval_sec", "time to the next one, with `--checkpoint-every auto`"), .optional = true},
     {REAL("copy_sec", "copy of the arrays")},
     {REAL("write_sec", "write and flush")},
     {REAL("verify_sec", "reading it back, deleting older ones"), .optional = true},
@@ -227,7 +229,7 @@ const record_field_t record_checkpoint[] = {
 static const record_field_t differing_fields[] = {
     {COUNT("rank", "one that differs")},
     {TEXT("host", "its host")},
-    {ARRAY("tensors", "names of those that differ")},
+    {ARRAY("tensors", "names of the tensors that differ")},
     {0},
 };
 
@@ -236,7 +238,7 @@ const record_field_t record_replicas[] = {
     {FLAG("equal", "all ranks hold the same")},
     {FLAG("with_states", "batch norm's running statistics were compared, too"), .optional = true},
     {HEX("hash",
-         "of weights and optimizer state (64 bits); missing at the end if no check followed the last step"),
+         "of weights and optimizer state, 64 bits; missing before `end` if no check followed the last step"),
      .optional = true},
     {ARRAY("hashes", "of each rank, if they differ"), .optional = true},
     {ARRAY(
@@ -244,8 +246,8 @@ const record_field_t record_replicas[] = {
          "with `--reproducible` and batch norm: a hash of each rank's running statistics before they were averaged"),
      .optional = true},
     {COUNT("every", "steps between checks; 0: `auto` had not chosen")},
-    {COUNT("n_checks", "so far")},
-    {REAL("check_sec", "of all checks so far, on rank 0")},
+    {COUNT("n_checks", "checks so far")},
+    {REAL("check_sec", "time of all checks so far, on rank 0")},
     {ARRAY("ranks", "those that differ"), .of = differing_fields},
     {0},
 };
@@ -255,10 +257,11 @@ static const char *const phases[] = {"compute", "data", "communication", NULL};
 #define STRAGGLER                                                                                            \
     {COUNT("rank", "the slow one, or the lowest of a slow host")},                                           \
         {POSITIVE("n_ranks", "1, or all ranks of the host")}, {TEXT("host", "its host")},                    \
-        {TEXT("phase", "in which it is slow"), .words = phases}, {REAL("sec", "its time per step")},         \
-        {REAL("usual_sec", "median of the ranks")}, {COUNT("first_step", "of the slow ones")},               \
+        {TEXT("phase", "phase of a step in which it is slow"), .words = phases},                             \
+        {REAL("sec", "its time per step")}, {REAL("usual_sec", "median of the ranks")},                      \
+        {COUNT("first_step", "first of the slow steps")},                                                    \
     {                                                                                                        \
-        COUNT("last_step", "of the slow ones so far")                                                        \
+        COUNT("last_step", "last of the slow steps so far")                                                  \
     }
 
 const record_field_t record_straggler[] = {
@@ -273,8 +276,8 @@ static const record_field_t named_fields[] = {
 };
 
 static const record_field_t slowest_fields[] = {
-    {TEXT("phase", "of a step"), .words = phases},
-    {COUNT("rank", "the slowest over the whole run")},
+    {TEXT("phase", "phase of a step"), .words = phases},
+    {COUNT("rank", "number of the rank")},
     {TEXT("host", "its host")},
     {REAL("sec", "its time per step")},
     {REAL("usual_sec", "median of the ranks")},
@@ -288,11 +291,11 @@ const record_field_t record_resume[] = {
     {TEXT("checkpoint", "path")},
     {TEXT("verdict", "of the step's [loss](checkpoints.md#resume)"), .words = verdicts},
     {TEXT("reason", "why it was not compared"), .nullable = true},
-    {REAL("loss", "of this process"), .nullable = true},
-    {REAL("recorded_loss", "of the earlier one"), .nullable = true},
+    {REAL("loss", "loss of this process"), .nullable = true},
+    {REAL("recorded_loss", "loss of the earlier one"), .nullable = true},
     {REAL("tolerance", "0: the same bits are expected"), .nullable = true},
-    {POSITIVE("ranks", "of this process")},
-    {COUNT("recorded_ranks", "of the earlier one; 0: unknown")},
+    {POSITIVE("ranks", "ranks of this process")},
+    {COUNT("recorded_ranks", "ranks of the earlier one; 0: unknown")},
     {0},
 };
 
@@ -306,13 +309,13 @@ static const record_field_t algorithm_fields[] = {
 static const char *const bounds[] = {"products", "bytes", NULL};
 
 static const record_field_t layer_fields[] = {
-    {TEXT("name", "of the layer")},
+    {TEXT("name", "name of the layer")},
     {TEXT("operator", "what it computes")},
     {OBJECT("algorithms", "of the passes with a choice, on rank 0"), .of = algorithm_fields,
      .optional = true},
-    {REAL("forward_sec", "forward pass")},
-    {REAL("backward_sec", "backward pass")},
-    {REAL("share", "of the step"), .nullable = true},
+    {REAL("forward_sec", "time of the forward pass")},
+    {REAL("backward_sec", "time of the backward pass")},
+    {REAL("share", "share of the step"), .nullable = true},
     {REAL("gflops", "2 · multiply-adds, including the padding's zeros, / time of both passes"),
      .nullable = true},
     {REAL("share_of_peak", "2 · products that the algorithms need / time / `peak_gflops`"), .was = "of_peak",
@@ -340,22 +343,22 @@ static const record_field_t part_fields[] = {
 };
 
 const record_field_t record_profile[] = {
-    {POSITIVE("steps", "those after the first 10")},
-    {POSITIVE("ranks", "all times are means over them")},
+    {POSITIVE("steps", "number of these steps")},
+    {POSITIVE("ranks", "number of ranks")},
     {REAL("step_sec", "as in `step`")},
     {REAL("data_wait_sec", "as in `step`")},
     {REAL("forward_sec", "as in `step`")},
     {REAL("backward_sec", "as in `step`")},
     {REAL("exposed_comm_sec", "as in `step`")},
     {REAL("optimizer_sec", "as in `step`")},
-    {REAL("other_sec", "what is left of the step")},
-    {REAL("peak_gflops", "what a rank's hardware does at most"), .optional = true},
-    {TEXT("peak_from", "by what that was measured"), .optional = true},
+    {REAL("other_sec", "rest of the step")},
+    {REAL("peak_gflops", "products that a rank's hardware does at most"), .optional = true},
+    {TEXT("peak_from", "what measured them"), .optional = true},
     {REAL("measured_peak_gflops", "`peak_gflops` before a faster layer raised it"), .optional = true},
-    {REAL("memory_gbs", "beyond `cache_bytes`, at most"), .optional = true},
-    {REAL("cache_bytes", "that caches can hold"), .optional = true},
+    {REAL("memory_gbs", "rate of memory beyond `cache_bytes`, at most"), .optional = true},
+    {REAL("cache_bytes", "bytes that caches can hold"), .optional = true},
     {REAL("measured_memory_gbs", "`memory_gbs` before a faster layer raised it"), .optional = true},
-    {ARRAY("layers", "the most costly first"), .of = layer_fields},
+    {ARRAY("layers", "the most costly layer first"), .of = layer_fields},
     {ARRAY("parts", "of detectors, by rank: seconds per step"), .of = part_fields, .optional = true},
     {REAL("allreduce_sec", "at most the part of `exposed_comm_sec` that is not waiting for slower ranks"),
      .optional = true},
@@ -366,15 +369,16 @@ const record_field_t record_profile[] = {
     {REAL("load", "highest load average (1 minute) of a host"), .optional = true},
     {ARRAY("rank_samples", "only in records of earlier versions"),
      .optional = true}, /* of earlier versions */
-    {ARRAY("slowest_ranks", "one for each phase"), .of = slowest_fields, .optional = true},
-    {ARRAY("stragglers", "as their records"), .of = named_fields, .optional = true},
+    {ARRAY("slowest_ranks", "the slowest rank of each phase, over the whole run"), .of = slowest_fields,
+     .optional = true},
+    {ARRAY("stragglers", "as in `straggler`"), .of = named_fields, .optional = true},
     {ARRAY("hints", "what to do about it")},
     {0},
 };
 
 static const record_field_t safety_fields[] = {
-    {REAL("replicas", "comparing them")},
-    {REAL("stragglers", "looking for them")},
+    {REAL("replicas", "comparing replicas")},
+    {REAL("stragglers", "looking for stragglers")},
     {REAL("watchdog_calls", "the watchdog, in steps")},
     {REAL("watchdog_thread", "CPU time of the watchdog's thread")},
     {REAL("steps", "all steps, to compare with")},
@@ -388,16 +392,16 @@ const record_field_t record_end[] = {
      .was = "why"},
     {TEXT("gradients", "how they were summed, where NCCL did it"), .optional = true},
     {COUNT("step", "steps done")},
-    {REAL("images_per_sec", "over the steps after the first 10"), .nullable = true},
-    {REAL("median_images_per_sec", "of the median step of these"), .nullable = true, .optional = true},
-    {COUNT("steady_steps", "number of these")},
-    {COUNT("steady_allocations", "blocks allocated in these, on rank 0")},
-    {COUNT("steady_page_faults", "pages touched for the first time in these, on rank 0")},
-    {REAL("steady_cpu_sec", "CPU time of rank 0's threads in these")},
+    {REAL("images_per_sec", "samples / time of the steps after the first 10"), .nullable = true},
+    {REAL("median_images_per_sec", "the same of the median step"), .nullable = true, .optional = true},
+    {COUNT("steady_steps", "steps after the first 10")},
+    {COUNT("steady_allocations", "blocks allocated in these steps, on rank 0")},
+    {COUNT("steady_page_faults", "pages touched for the first time in these steps, on rank 0")},
+    {REAL("steady_cpu_sec", "CPU time of rank 0's threads in these steps")},
     {COUNT("corrupt_samples", "images that could not be read, of all ranks, each once"),
      .was = "bad_pictures"},
     {OBJECT("safety_sec", "what guards against faults took, on rank 0"), .of = safety_fields,
      .optional = true},
-    {ARRAY("peak_memory_bytes", "of rank 0 and, with several ranks, the greatest")},
+    {ARRAY("peak_memory_bytes", "memory of rank 0 and, with several ranks, the greatest of a rank")},
     {0},
 };
