@@ -55,36 +55,6 @@ static int signal_of(enum written what)
     return WIFSIGNALED(status) ? WTERMSIG(status) : 0;
 }
 
-/* Whether the record's field has its present name under its name in earlier versions, in as many objects as `outer` opens. */
-static bool is_renamed(const char *kind, const char *outer, const record_field_t *field)
-{
-    json_reader_t reader = {0};
-    const json_value_t *record = NULL;
-    char text[256];
-    snprintf(text, sizeof text, "{\"record\":\"%s\",%s\"%s\":7}", kind, outer, field->was);
-    for (const char *at = outer; (at = strpbrk(at, "{[")); at++) strcat(text, *at == '[' ? "]" : "}");
-    bool renamed = json_read(&reader, text, strlen(text), &record) == ERR_OK;
-    if (renamed) record_rename(record);
-    const json_value_t *at = record;
-    while (at && at->kind >= JSON_ARRAY) at = at->n == 2 ? at->first->next : at->first;
-    renamed = renamed && at && strcmp(at->key, field->name) == 0;
-    json_reader_free(&reader);
-    return renamed;
-}
-
-static bool are_renamed(const char *kind, const char *outer, const record_field_t *fields, int *n)
-{
-    bool all = true;
-    for (const record_field_t *f = fields; f->name; f++) {
-        char inside[128];
-        snprintf(inside, sizeof inside, "%s\"%s\":%s", outer, f->name, f->type == RECORD_ARRAY ? "[{" : "{");
-        if (f->was) all = all && is_renamed(kind, outer, f);
-        if (f->was) ++*n;
-        if (f->of) all = are_renamed(kind, inside, f->of, n) && all;
-    }
-    return all;
-}
-
 static bool says(const char *text, const char *fault)
 {
     json_reader_t reader = {0};
@@ -108,17 +78,12 @@ static bool point_says(const char *key, const char *metrics, const char *fault)
 
 int main(void)
 {
-    tap_plan(3 * N_RECORD_KINDS + 15);
+    tap_plan(2 * N_RECORD_KINDS + 14);
     for (int k = 0; k < N_RECORD_KINDS; k++) {
         const char *name = record_kinds[k].name;
         OK(record_readers[k] != NULL, "dptrain report reads records of the kind %s", name);
         OK(record_find(name) == &record_kinds[k] && record_kinds[k].fields, "%s has a table", name);
     }
-    int n_renamed = 0;
-    for (int k = 0; k < N_RECORD_KINDS; k++)
-        OK(are_renamed(record_kinds[k].name, "", record_kinds[k].fields, &n_renamed),
-           "names of earlier versions: %s", record_kinds[k].name);
-    OK(n_renamed > 0, "%d of them", n_renamed);
     OK(!record_find("steps"), "a kind that nobody writes is unknown");
 
     OK(signal_of(IN_TABLE) == 0,
