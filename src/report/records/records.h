@@ -50,9 +50,9 @@ extern const record_place_t job_end_places[];
 
 /* Copies a record's values to the places of *out. ASSERTs that a field without value is in the kind's table. */
 err_t report_fill(const report_input_t *in, const record_place_t *places, void *out);
-/* As if a record had none of them. */
+/* As if the record had none of them. */
 err_t report_fill_none(const report_input_t *in, const record_place_t *places, void *out);
-/* The same of one number of the record itself. */
+/* One number of the record itself, as report_fill copies it. */
 double report_get_real(const report_input_t *in, const char *name);
 
 /* Computes medians of a training run's steps, keeps their samples if requested, and frees the list of steps.

@@ -14,33 +14,25 @@ typedef struct result_list {
 } result_list_t;
 
 static const struct {
-    record_kind_t kind;
     const char *title, *about; /* about: a member that the title ends with; NULL: none */
     result_list_t lists[2];    /* the first that a record has is shown */
-} result_kinds[] = {
-    {RECORD_EVAL, "evaluation of", "checkpoint", {{NULL, {NULL}}}},
-    {RECORD_PREDICTION,
-     "prediction for",
-     "image",
-     {{"classes", {"class", "name", "probability"}}, {"objects", {"category_id", "name", "score", "bbox"}}}},
-    {RECORD_CHECK,
-     "check of",
-     "time",
-     {{"lines", {"host", "rank", "check", "name", "status", "found", "advice"}}}},
-    {RECORD_COMPARISON,
-     "comparison:",
-     "verdict",
-     {{"metrics", {"case", "test", "label", "verdict", "ratio", "low", "high", "attributed_to"}}}},
-    {RECORD_HISTORY, "history", NULL, {{"groups", {"hardware_id", "fabric_id", "ranks", "threads", "days"}}}},
+} result_kinds[N_RECORD_KINDS] = {
+    [RECORD_EVAL] = {"evaluation of", "checkpoint", {{NULL, {NULL}}}},
+    [RECORD_PREDICTION] = {"prediction for",
+                           "image",
+                           {{"classes", {"class", "name", "probability"}},
+                            {"objects", {"category_id", "name", "score", "bbox"}}}},
+    [RECORD_CHECK] = {"check of",
+                      "time",
+                      {{"lines", {"host", "rank", "check", "name", "status", "found", "advice"}}}},
+    [RECORD_COMPARISON] = {"comparison:",
+                           "verdict",
+                           {{"metrics",
+                             {"case", "test", "label", "verdict", "ratio", "low", "high", "attributed_to"}}}},
+    [RECORD_HISTORY] = {"history",
+                        NULL,
+                        {{"groups", {"hardware_id", "fabric_id", "ranks", "threads", "days"}}}},
 };
-
-/* Of the kinds that have this reader. */
-static int find_kind(record_kind_t kind)
-{
-    int i = 0;
-    while (result_kinds[i].kind != kind) i++;
-    return i;
-}
 
 /* Adds a member under "NAME" or "OUTER.NAME". */
 static err_t add_field(report_t *report, const char *outer, const json_value_t *value, report_field_t *out)
@@ -95,14 +87,13 @@ err_t read_result(const report_input_t *in)
 {
     report_t *report = in->report;
     report_result_t *result = NULL;
-    const int k = find_kind(in->kind);
     TRY(arena_new(&report->arena, sizeof *result, &result));
     *result =
         (report_result_t){.kind = record_kinds[in->kind].name, .file = in->file_index, .line = in->line};
     const result_list_t *list = NULL;
     const json_value_t *rows = NULL;
-    for (int i = 0; i < 2 && !rows && result_kinds[k].lists[i].name; i++) {
-        list = &result_kinds[k].lists[i];
+    for (int i = 0; i < 2 && !rows && result_kinds[in->kind].lists[i].name; i++) {
+        list = &result_kinds[in->kind].lists[i];
         rows = json_get(in->record, list->name);
         if (rows && rows->kind != JSON_ARRAY) rows = NULL;
     }
@@ -112,10 +103,10 @@ err_t read_result(const report_input_t *in)
         while (list->columns[result->n_columns]) result->n_columns++;
         TRY(read_rows(in, rows, result));
     }
-    const char *about = result_kinds[k].about;
+    const char *about = result_kinds[in->kind].about;
     if (!about || !json_get_text(in->record, about, &result->about)) result->about = "";
     TRY(intern_text(&report->words, result->about, &result->about));
-    TRY(arena_format(&report->arena, &result->title, "%s%s%s", result_kinds[k].title,
+    TRY(arena_format(&report->arena, &result->title, "%s%s%s", result_kinds[in->kind].title,
                      result->about[0] ? " " : "", result->about));
     TRY(read_fields(in, rows ? list : NULL, about, &result->fields));
     if (report->last_result)
