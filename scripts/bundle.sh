@@ -144,11 +144,15 @@ export HWLOC_PLUGINS_PATH UCX_MODULE_DIR PMIX_MCA_pcompress_base_silence_warning
 # The environment may be empty. mpirun starts its daemon by PATH, and Open MPI 5 ends without HOME.
 PATH=$home/bin:${PATH:-/usr/local/bin:/usr/bin:/bin} HOME=${HOME:-/}
 export PATH HOME
+# The launcher keeps the name of run.sh, by which it is found in the list of processes.
+case $name:$1:$CALLED_AS in
+dptrain:run:*run.sh) exec bash -c 'exec -a "$CALLED_AS" "$0" "$@"' "$home/libexec/dptrain" "$@" ;;
+esac
 exec "$home/libexec/$name" "$@"
 EOT
 
-scripts=(run.sh container.sh container mpijob.sh mpijob aws.sh aws launch dptrain.sbatch nccl_bw.sh setup_ssh.sh on_hosts.sh stage_data.sh
-    cluster_health.sh cluster lib.sh regress.sh regress)
+scripts=(run.sh container.sh container mpijob.sh mpijob aws.sh aws dptrain.sbatch nccl_bw.sh setup_ssh.sh on_hosts.sh stage_data.sh
+    cluster_health.sh cluster lib.sh help.awk regress.sh regress)
 if [[ $with_tests == yes ]]; then
     scripts+=(test.sh bench/gpu_suite.sh bench/gpu_losses.sh bench/gpu_steps.sh bench/gpu_detection.sh bench/peers)
     mkdir -p "$root"/{tests/unit,tests/mpi,results,build/tests/unit,build/tests/mpi,build/scripts/bench}

@@ -11,10 +11,10 @@ here=$(cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")" && pwd)
 . "$here/cluster/ssh/files.sh"
 # shellcheck source=scripts/cluster/ssh/keys.sh
 . "$here/cluster/ssh/keys.sh"
-# shellcheck source=scripts/launch/environment.sh
-. "$here/launch/environment.sh"
 # shellcheck source=scripts/container/usage.sh
 . "$here/container/usage.sh"
+# shellcheck source=scripts/container/environment.sh
+. "$here/container/environment.sh"
 # shellcheck source=scripts/container/sshd.sh
 . "$here/container/sshd.sh"
 # shellcheck source=scripts/container/host.sh
@@ -45,7 +45,7 @@ shift
 # Settings of the hosts' functions, for remote_script.
 engine='' image=dptrain name=dptrain port=12345 shm='' mounts=() gpus=auto bridge=no user='' read_only=no env_text=''
 settings="engine image name port shm mounts gpus bridge user read_only env_text"
-hosts='' filter=() timeout=60 push=no dry_run=no env_files=() build_args=() words=() files=()
+hosts='' filter=() timeout=60 push=no dry_run=no env_files=() build_args=() words=()
 
 # Options that a command does not take are unknown to it.
 takes() { # OPTION
@@ -132,11 +132,7 @@ fi
 for tool in ssh ssh-keygen timeout; do
     command -v "$tool" >/dev/null || die 4 "$tool was not found; scripts/install_deps.sh installs it (openssh-client)"
 done
-for file in "${env_files[@]}"; do
-    env_read "$file"
-    for line in "${env_lines[@]}"; do env_put files "$line"; done
-done
-((${#files[@]} == 0)) || env_text=$(printf '%s\n' "${files[@]}")
+env_read "${env_files[@]}"
 # A single name is a list too.
 if [[ $hosts != *[/:,]* && ! -e $hosts ]]; then hosts+=:1; fi
 hosts_read "$hosts" "${filter[@]}"

@@ -31,14 +31,11 @@ show() { # FORMAT ARGUMENT...
     printf '%s\n' "$plain"
 }
 
-# Messages also go to the file say_log, if a script sets it; whether standard error is still open does not matter.
-say_log=''
+# Whether standard error is still open does not matter.
 say() { # MESSAGE
     local plain
     plain_text "$1"
-    set -- "$plain"
-    printf '%s: %s\n' "${0##*/}" "$1" >&2 2>/dev/null || true
-    [[ -z $say_log ]] || own_append "$say_log" "$(date -u +%Y-%m-%dT%H:%M:%S.%3NZ) ${0##*/}: $1"$'\n' || true
+    printf '%s: %s\n' "${0##*/}" "$plain" >&2 2>/dev/null || true
 }
 
 die() { # CODE MESSAGE
@@ -65,11 +62,6 @@ number_or() { # DEFAULT VARIABLE...
 
 is_id() { [[ $1 =~ ^[A-Za-z0-9._-]+$ ]]; } # TEXT
 
-# Sets now: seconds since an arbitrary time. Unlike SECONDS and date it does not change when the clock is set.
-monotonic() {
-    if read -r now _ 2>/dev/null </proc/uptime; then now=${now%.*}; else now=$SECONDS; fi
-}
-
 # Sets the array fields to what follows the name in /proc/PID/stat: state, parent, group, session, … [19]: start. Fails if
 # the process has ended, also if its parent has not waited for it yet: as process 1 of a container, it may never.
 process_stat() { # PID
@@ -79,47 +71,6 @@ process_stat() { # PID
     # shellcheck disable=SC2034 # for the caller
     read -ra fields <<<"${line##*) }"
     [[ ${fields[0]} != [ZX] ]]
-}
-
-# In a folder that others can write, a name may be a link to a file of this user, a fifo that nobody writes, or on a server that is
-# down. own_file looks; the others follow no link, and none of them waits for long.
-
-# Sets file_size, 0 without a file, and file_fault: why FILE is not used. Empty: it is a regular file of this user or root, or absent.
-own_file() { # FILE
-    local code=0 said owner='' kind='' trial
-    file_size=0 file_fault=''
-    said=$(LC_ALL=C timeout -k 1 10 stat -c '%s %u %F' -- "$1" 2>/dev/null) || code=$?
-    ((code != 1)) || return 0
-    # shellcheck disable=SC2034 # file_size is for the caller
-    read -r file_size owner kind <<<"${said:-0}"
-    if ((code != 0)); then
-        file_fault='its folder does not answer'
-    elif [[ $kind != regular* ]]; then
-        file_fault="it is a $kind, not a regular file"
-    elif [[ $owner != 0 && $owner != "$EUID" ]]; then
-        # A server may give all files to one user.
-        trial=$(timeout -k 1 10 mktemp "${1%/*}/.dptrain.XXXXXX" 2>/dev/null) || true
-        [[ -n $trial && $(stat -c %u "$trial") == "$owner" ]] || file_fault="it belongs to user $owner"
-        [[ -z $trial ]] || rm -f "$trial"
-    fi
-}
-
-# Ends the script if FILE is not to be used.
-own_want() { # FILE OPTION
-    own_file "$1"
-    [[ $file_fault != *answer ]] || die 4 "$1: $file_fault"
-    [[ -z $file_fault ]] || die 3 "$1: $file_fault; remove it, or choose another $2"
-}
-
-own_read() { # FILE [FROM BYTE]
-    own_file "$1"
-    [[ -z $file_fault ]] && timeout -k 1 60 dd if="$1" iflag=nofollow,nonblock,skip_bytes skip="${2:-0}" bs=1M status=none 2>/dev/null
-}
-
-own_append() { # FILE TEXT
-    own_file "$1"
-    [[ -z $file_fault ]] && printf %s "$2" |
-        timeout -k 1 10 dd of="$1" oflag=append,nofollow,nonblock conv=notrunc iflag=fullblock bs=1M status=none 2>/dev/null
 }
 
 # Prints the losses of a run's steps.
@@ -138,41 +89,30 @@ whole_number() { # OPTION VALUE MINIMUM
 # a terminal's width, up to 120 columns. Started as a command of dptrain, which sets CALLED_AS, it names the commands instead of
 # the scripts.
 show_usage() { # [TOPIC]
-    local columns=0 screen
+    local columns=0 screen part='' commands=''
+    [[ ${CALLED_AS:-} != 'dptrain '* ]] || commands=1
+    [[ -z ${usage_common:-} || ${1:-} == all ]] || part=${1:-short}
     if [[ -t 1 ]]; then
         exec {screen}>&1 # in $( ) 1 is a pipe
         columns=$(stty size <&"$screen" 2>/dev/null | cut -d ' ' -f 2) || columns=0
         exec {screen}>&-
     fi
-    if ((columns >= 40)); then
-        usage_part "$@" | awk -v width="$((columns < 120 ? columns : 120))" -f "$(dirname "${BASH_SOURCE[0]}")/launch/help.awk"
-    else
-        usage_part "$@"
-    fi | if [[ -n ${CALLED_AS:-} ]]; then
-        sed -E 's,scripts/(run|regress)\.sh,dptrain \1,g; s,scripts/setup_ssh\.sh,dptrain ssh-setup,g
-            s,scripts/cluster_health\.sh,dptrain health,g; s,scripts/nccl_bw\.sh,dptrain nccl-bw,g'
-    else
-        cat
-    fi
+    ((columns >= 40)) || columns=0
+    [[ -n $part$commands || $columns -gt 0 ]] || { usage; return; }
+    help_of -v part="$part" -v name="scripts/${0##*/}" -v common="${usage_common:-}" -v commands="$commands" \
+        -v width=$((columns < 120 ? columns : 120))
 }
 
-usage_topics() { # short, topics, or a topic
-    usage | awk -v part="$1" -v common="$usage_common" -v name="scripts/${0##*/}" -f "$(dirname "${BASH_SOURCE[0]}")/launch/topics.awk"
-}
-
-usage_part() { # [TOPIC]
-    if [[ -z ${usage_common:-} || ${1:-} == all ]]; then usage; else usage_topics "${1:-short}"; fi
-}
+# A part of the script's help, or the option in it that is nearest to a word.
+help_of() { usage | awk "$@" -f "$(dirname "${BASH_SOURCE[0]}")/help.awk"; } # VARIABLES OF help.awk...
 
 # --help, and its topic, if the next word is one: prints it, or ends the script with code 2 if there is none of this name.
 show_help() { # [WORD]
-    local topics nearest
+    local topics
     if [[ -n ${usage_common:-} && ${1:--} != -* && $1 != all ]]; then
-        topics=$(usage_topics topics)
-        if ! grep -qxF -e "$1" <<<"$topics"; then
-            nearest=$(awk -v word="$1" -f "$(dirname "${BASH_SOURCE[0]}")/launch/nearest.awk" <<<" --${topics//$'\n'/$'\n' --}")
-            die 2 "unknown topic '$1' of --help; ${nearest:+did you mean ${nearest#--}? }the topics are ${topics//$'\n'/, } and all"
-        fi
+        topics=$(help_of -v part=topics)
+        grep -qxF -e "$1" <<<"$topics" ||
+            die 2 "unknown topic '$1' of --help; the topics are ${topics//$'\n'/, } and all"
     fi
     [[ ${1:--} != -* ]] || set --
     show_usage "$@"
@@ -184,7 +124,7 @@ common_option() { # WORD [WHERE]
     local nearest=''
     case $1 in
     -h | --help) show_usage; exit 0 ;;
-    -*) nearest=$(usage | awk -v word="$1" -f "$(dirname "${BASH_SOURCE[0]}")/launch/nearest.awk") ;;
+    -*) nearest=$(help_of -v word="$1") ;;
     esac
     die 2 "unknown option '$1'${2:+ $2}; ${nearest:+did you mean $nearest? }--help lists the options"
 }
@@ -217,48 +157,28 @@ remove_work() {
     [[ -z ${held_session:-} ]] || rmdir "$held_session" "${held_session%/*}" 2>/dev/null || true
 }
 
-# Whether FOLDER is there, and this user's: where others can write, they can take the name of a folder that was removed.
-own_folder() { [[ -d $1 && -O $1 && ! -L $1 ]]; } # FOLDER
-
-# Makes another folder, and fails, if that of make_work was removed, as a cleaner of /tmp does.
-keep_work() {
-    local name=${work##*/}
-    ! own_folder "$work" || return 0
-    name=$(mktemp -d "${TMPDIR:-/tmp}/${name%.*}.XXXXXX") && work=$name
-    return 1
-}
-
 # Keeps the folder of OpenMPI 4's sessions until remove_work: an mpirun fails if another creates or removes it at the same moment.
 hold_sessions() {
     local host
     read -r host 2>/dev/null </proc/sys/kernel/hostname || return 0
     held_session=${OMPI_MCA_orte_tmpdir_base:-${TMPDIR:-/tmp}}/ompi.${host%%.*}.$UID/dptrain.$$
-    # Another run.sh may remove the empty folder in between.
+    # Another script may remove the empty folder in between.
     for _ in 1 2 3; do
         if (umask 077 && mkdir -p "$held_session") 2>/dev/null; then return; fi
     done
     held_session=''
 }
 
-# Whether the folder of make_work has the space that MPI needs at start: 4 MB.
-work_has_space() {
-    local code=0
-    # The group hides the shell's message about a signal.
-    { head -c 4194304 /dev/zero >"$work/space"; } 2>/dev/null || code=1
-    rm -f "$work/space"
-    return "$code"
-}
-
-# Prints the path of dptrain. The caller has set `here`.
+# Prints the path of dptrain.
 find_program() {
-    local candidate
+    local candidate here
     if [[ -n ${DPTRAIN_BIN:-} ]]; then
         [[ -f $DPTRAIN_BIN && -x $DPTRAIN_BIN ]] || die 4 "DPTRAIN_BIN: $DPTRAIN_BIN is not a program"
         readlink -f "$DPTRAIN_BIN"
         return
     fi
+    here=$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")
     # In the repository, then installed.
-    # shellcheck disable=SC2154 # the caller's
     for candidate in "$here/../dptrain" "$here/../../../bin/dptrain"; do
         [[ -f $candidate && -x $candidate ]] && { readlink -f "$candidate"; return; }
     done

@@ -6,8 +6,6 @@ set -euo pipefail
 here=$(cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")" && pwd)
 # shellcheck source=scripts/lib.sh
 . "$here/../lib.sh"
-# shellcheck source=scripts/launch/life.sh
-. "$here/../launch/life.sh"
 # shellcheck source=scripts/bench/peers/start.sh
 . "$here/peers/start.sh"
 
@@ -46,6 +44,7 @@ data=$(readlink -f "${data:-$root/data/mnist}")
 compgen -G "$data/train-images-idx3-ubyte*" >/dev/null ||
     die 3 "no MNIST in '$data'; run data/fetch_mnist.sh, or pass --data DIR"
 cd "$root"
+command -v jq >/dev/null || die 4 "jq was not found; run scripts/install_deps.sh --test"
 make -s -j "$(nproc)" dptrain >&2 || die 4 "the build failed"
 load=$(cut -d ' ' -f 1-3 /proc/loadavg)
 make_work goodput
@@ -61,6 +60,19 @@ end_job() {
     job=''
 }
 trap '((BASHPID != $$)) || { end_job; remove_work; }' EXIT
+
+# Sets centi: hundredths of a second since the machine's start.
+clock() { read -r centi _ </proc/uptime && centi=$((10#${centi/./})); }
+
+# Prints the seconds and the number of the steps whose results were kept, and the number of the others: a later run of the file
+# repeats the steps from its first one on.
+steps_of() { # FILE
+    head -c "$(stat -c %s "$1")" "$1" | jq -nRr 'reduce (inputs | fromjson?) as $r ({sec: [], lost: 0};
+        if $r.record == "step" then .sec[$r.step] = $r.step_sec
+        elif $r.record == "run" and $r.first_step then
+            .lost += (.sec[$r.first_step:] | length) | .sec |= .[:$r.first_step]
+        else . end) | "\(.sec | add) \(.sec | length) \(.lost)"'
+}
 
 # Prints the processes of the job, or of one rank of it: those whose environment has the variables.
 marked() { # [VARIABLE=VALUE]
@@ -99,7 +111,7 @@ begin() { # NAME
 
 # Waits until time T, in hundredths of a second, or until the job has ended.
 until_time() { # T
-    while life_clock && ((centi < $1)); do
+    while clock && ((centi < $1)); do
         kill -0 "$job" 2>/dev/null || die 4 "the job ended: $(tail -n 5 "$log")"
         sleep 0.2
     done
@@ -121,29 +133,29 @@ strike() { # NAME RANK
     [[ $1 == dptrain ]] || variable=RANK program=p
     mapfile -t pids < <(rank_pids "$variable" "$2" "$program")
     size=$(stat -c %s "$file")
-    life_clock && killed=$centi
+    clock && killed=$centi
     kill -KILL "${pids[@]}"
     until tail -c "+$((size + 1))" "$file" | awk '/"record":"run"/ { run = 1 } run && /"record":"step"/ { seen = 1 } END { exit !seen }'; do
-        life_clock
+        clock
         # A slow start counts, and says where it is; one that never comes ends the measurement.
         if [[ $slow == no ]] && ((centi > killed + 3000)); then slow=yes && tell_slow "$1" "$2"; fi
         ((centi < killed + 40000)) || die 4 "$1 does not train again after rank $2 was killed: $(tail -n 5 "$log")"
         sleep 0.1
     done
-    life_clock
+    clock
     echo "$killed $centi" >>"$work/$1.strikes"
-    note "$1: rank $2 killed; training again after $(life_seconds $((centi - killed))) s"
+    note "$1: rank $2 killed; training again after $(((centi - killed) / 100)) s"
 }
 
 # Runs one of the two, and sets its figures: wall, good, n_good, lost, n_lost, origin.
 measure() { # NAME
-    local log=$work/$1.log began centi now minute
+    local log=$work/$1.log began centi minute
     mkdir -p "$work/$1"
-    life_clock && began=$centi
+    clock && began=$centi
     begin "$1"
     if [[ $1 == dptrain ]]; then
         # run.sh's seconds count from its first record.
-        until [[ -s $work/$1/job.jsonl ]] || ((centi > began + 3000)); do sleep 0.05 && life_clock; done
+        until [[ -s $work/$1/job.jsonl ]] || ((centi > began + 3000)); do sleep 0.05 && clock; done
         echo "$centi" >"$work/origin"
     fi
     for ((minute = 0; minute < minutes; minute++)); do
@@ -157,7 +169,7 @@ measure() { # NAME
     done
     until_time $((began + 6000 * minutes))
     # What follows is not counted: the end by a signal.
-    life_steps "$work/$1/metrics.jsonl" 0 -1 >"$work/$1.steps"
+    steps_of "$work/$1/metrics.jsonl" >"$work/$1.steps"
     echo "$((6000 * minutes))" >"$work/$1.wall"
     kill -TERM "$job"
     for ((minute = 0; minute < 300; minute++)); do
@@ -180,7 +192,7 @@ noticed() {
 
 row() { # NAME TITLE
     local good n_good n_lost
-    read -r good n_good _ n_lost <"$work/$1.steps"
+    read -r good n_good n_lost <"$work/$1.steps"
     printf '| %s | %s | %s | %s | %s | %s | %s |\n' "$2" \
         "$(awk -v g="$good" -v w="$(<"$work/$1.wall")" 'BEGIN { printf "**%.1f %%**", 10000 * g / w }')" "$n_good" "$n_lost" \
         "$(awk -v g="$good" -v n="$n_good" 'BEGIN { printf "%.1f", 1000 * g / n }')" \

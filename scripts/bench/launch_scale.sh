@@ -11,7 +11,7 @@ usage() {
 usage: scripts/bench/launch_scale.sh [options]
 
 Runs setup_ssh.sh --check and run.sh --dry-run for lists of hosts with 8 GPUs each. ssh is a stand-in that answers at once,
-so the figures are the scripts' own CPU time; a real ssh adds about 10 ms per login. Prints a Markdown page.
+so the figures are their own CPU time; a real ssh adds about 10 ms per login. Prints a Markdown page.
 
   --hosts LIST  numbers of hosts [16,64,256,1024]
   --rounds N    number of rounds [3]
@@ -79,5 +79,5 @@ for n in "${sizes[@]}"; do
     printf '| %d | %s | %s | %s | %s |\n' "$n" "$(column "$work/check.$n" 1)" "$(column "$work/check.$n" 2)" \
         "$(column "$work/run.$n" 1)" "$(column "$work/run.$n" 2)"
 done
-printf '| goal, 1,024 hosts | 30 | | 10 | |\n\n'
+printf '| goal, 1,024 hosts | 30 | | 3 | |\n\n'
 machine_table "$load" "$command"

@@ -15,7 +15,7 @@ static void answer_logins(const char *list)
     }
 }
 
-/* What scripts/launch/probe.sh asks. */
+/* What src/launch/host.sh answers to a probe. */
 static void answer_probe(const char *host)
 {
     const char *program = getenv("STAND_IN_PROGRAM");

@@ -4,8 +4,8 @@
 # Reads a list of hosts, runs commands on all of them in parallel, and explains ssh's errors. Sourced after lib.sh.
 
 # Columns of `dptrain hosts show --format tsv`, one element per host, the chief first; - if HOSTS does not set it.
-# host_gpus is separated by commas, host_envs is NAME=VALUE separated by tabs.
-host_name=() host_slots=() host_gpus=() host_port=() host_user=() host_key=() host_env_file=() host_setup=() host_envs=()
+# host_gpus is separated by commas.
+host_name=() host_slots=() host_gpus=() host_port=() host_user=() host_key=()
 # Number of hosts handled in parallel.
 at_once=32
 port_given='' user_given='' key_given=''
@@ -14,15 +14,15 @@ interrupted=''
 
 # HOSTS: a hostfile, a YAML specification or a list a:2,b:2; FILTER: --include or --exclude with its value.
 hosts_read() { # HOSTS [FILTER...]
-    local program table name slots gpus port user key env_file setup envs
+    local program table name slots gpus port user key
     program=$(find_program) || exit
     # It prints errors in HOSTS itself.
     table=$("$program" hosts show --format tsv "$1" "${@:2}") || exit
-    while IFS=$'\t' read -r name slots gpus port user key _ env_file setup envs; do
+    while IFS=$'\t' read -r name slots gpus port user key _; do
         [[ $slots == - ]] || number_or 1 slots
         [[ $gpus =~ ^[0-9]+(,[0-9]+)*$ ]] || gpus=-
         host_name+=("$name") host_slots+=("$slots") host_gpus+=("$gpus") host_port+=("$port") host_user+=("$user")
-        host_key+=("$key") host_env_file+=("$env_file") host_setup+=("$setup") host_envs+=("$envs")
+        host_key+=("$key")
     done <<<"$table"
 }
 

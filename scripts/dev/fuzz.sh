@@ -31,9 +31,9 @@ EOT
 }
 
 # For each TARGET its PROGRAM, tests/fuzz/fuzz_PROGRAM.c, and the longest input in bytes. Seeds are below.
-declare -A program=([png]=image [jpeg]=image [idx]=idx [coco]=coco [results]=results [shard]=shard [checkpoint]=checkpoint)
-declare -A longest=([png]=16384 [jpeg]=16384 [idx]=4096 [coco]=4096 [results]=4096 [shard]=32768 [checkpoint]=49152)
-targets=(png jpeg idx coco results shard checkpoint)
+declare -A program=([png]=image [jpeg]=image [idx]=idx [coco]=coco [results]=results [shard]=shard [checkpoint]=checkpoint [launch]=launch [job]=job)
+declare -A longest=([png]=16384 [jpeg]=16384 [idx]=4096 [coco]=4096 [results]=4096 [shard]=32768 [checkpoint]=49152 [launch]=4096 [job]=4096)
+targets=(png jpeg idx coco results shard checkpoint launch job)
 
 # The first byte selects the kind of input: a shard, an index, an index in memory, a record's annotations.
 make_shard_seeds() { # FOLDER
@@ -48,6 +48,28 @@ make_shard_seeds() { # FOLDER
         printf '\1\0\0\0\1\2\0\0\0\0\0\0\0\0\0\0\2\0\0\0\0\0\0\0\1\0\0\0\5\0\0\0'
     } >"$1/notes"
     rm -r "$1/digits" "$1/packed"
+}
+
+# The first byte selects an answer of a host, a hostfile, a list, a specification, or Slurm's slots.
+make_launch_seeds() { # FOLDER
+    printf '\0%s\n' 'name a' 'machine b-12' 'shell /bin/sh' 'program 12ab' 'wdir ok' 'full /tmp' 'orted yes' 'ephemeral 32768 60999' \
+        'addr eth0 10.0.0.1/24' 'addr ib0 fd00::1/64' 'speed eth0 1000' 'rdma mlx5_0 mlx5_core ACTIVE InfiniBand' 'ofi /opt/a' \
+        'gpu :3b:00.0 0-7,16-23' 'gpus 1' 'cores 8' 'folder records' 'newest 12' 'data missing' 'check 1' 'fail gpu, GPUs: x' \
+        'same NCCL 2.19' 'phase 1 computing step 3' 'swept 1 processes' 'alive yes' end | sed '2,$s/^.//' >"$1/answer"
+    printf '\1# all\nnode1 slots=2 max_slots=4\nme@node[02-04,7]:3\nfd00::2\nnode1\n' >"$1/hostfile"
+    printf '\2a:2,b[1-3]:4,[fd00::7]:2,me@c' >"$1/list"
+    printf '\3nodes: [{address: a, cpus: [0, 1], chief: true}, {address: b, gpus: 4, ssh_config: s, port: 22}]\nssh: {s: {username: me, shared_envs: {A: b}}}\n' >"$1/spec"
+    printf '\0042(x3),1,16(x2)' >"$1/slurm"
+}
+
+make_job_seeds() { # FOLDER
+    {
+        printf '{"record":"job_start","time":"2026-01-31T12:00:00Z","sec":0,"schema":1,"job":"j-1","place":"h b 1","pid":7,"start_time":9,"command":["x"],"restarts":1,"min_ranks":0,"wait_hosts":3,"cool_down":6,"metrics_bytes":0}\n'
+        printf '%s\n' '{"record":"job_ranks","time":"2026-01-31T12:00:00Z","sec":0,"start":1,"ranks":2,"hosts":["h"],"newest_checkpoint":-1}' \
+            '{"record":"job_training","time":"2026-01-31T12:00:01Z","sec":1,"start":1,"first_step":0,"resumed_from":null,"steps_lost":null,"fault_to_step_sec":1.5}'
+    } >"$1/job"
+    printf '%s\n' '{"record":"run","first_step":0,"resumed_from":null}' '{"record":"step","step":0,"step_sec":0.5}' \
+        '{"record":"step","step":1,"step_sec":0.25}' '{"record":"run","first_step":1}' '{"record":"end","reason":"finished"}' >"$1/metrics"
 }
 
 # Polygons and boxes, RLE as numbers and as text, skipped values; one file for each.
@@ -88,6 +110,8 @@ make_seeds() { # TARGET FOLDER
     coco) make_coco_seeds "$2" ;;
     results) make_results_seeds "$2" ;;
     shard) make_shard_seeds "$2" ;;
+    launch) make_launch_seeds "$2" ;;
+    job) make_job_seeds "$2" ;;
     checkpoint)
         printf 'dptrain checkpoint 1\nxxh3-128 %032d\nbytes 600\n' 0 >"$2/seal"
         truncate -s 600 "$2/seal"

@@ -46,6 +46,24 @@ await() { # COMMAND...
     done
 }
 
+# Ends the script if FILE, whose name others may have taken, is not a regular file of this user or root.
+own_want() { # FILE OPTION
+    local code=0 said owner='' kind='' fault='' trial
+    said=$(LC_ALL=C timeout -k 1 10 stat -c '%u %F' -- "$1" 2>/dev/null) || code=$?
+    ((code != 1)) || return 0 # absent
+    ((code == 0)) || die 4 "$1: its folder does not answer"
+    read -r owner kind <<<"$said"
+    if [[ $kind != regular* ]]; then
+        fault="it is a $kind, not a regular file"
+    elif [[ $owner != 0 && $owner != "$EUID" ]]; then
+        # A server may give all files to one user.
+        trial=$(timeout -k 1 10 mktemp "${1%/*}/.dptrain.XXXXXX" 2>/dev/null) || true
+        [[ -n $trial && $(stat -c %u "$trial") == "$owner" ]] || fault="it belongs to user $owner"
+        [[ -z $trial ]] || rm -f "$trial"
+    fi
+    [[ -z $fault ]] || die 3 "$1: $fault; remove it, or choose another $2"
+}
+
 # Allows one measurement at a time in a tree, because two would disturb each other. The lock ends with its holder.
 regress_lock() {
     local status=0 holder

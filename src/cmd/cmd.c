@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "base/process.h"
 #include "base/table.h"
 #include "base/version.h"
 
@@ -101,6 +102,12 @@ static const struct {
      {{"build, libraries and devices", "dptrain info"},
       {"the layers of a model", "dptrain info --model resnet50"},
       {"with batch 32 in bf16", "dptrain info --model resnet50 --batch 32 --precision bf16"}}},
+    {"run",
+     {{"LeNet-5 on every core of this machine", "dptrain run -- train --data /shared/mnist --out runs/first"},
+      {"on two hosts, 8 ranks each; --dry-run prints the command",
+       "dptrain run -H a:8,b:8 -x NCCL_DEBUG=INFO -- train --data /shared/mnist"},
+      {"for days: start again on the hosts that are left",
+       "dptrain run -hostfile hosts --restarts 20 -- train --out runs/week"}}},
 };
 
 /* Prints the examples of a command, if there are any. tsv: as lines `example WHAT COMMAND`. */
@@ -131,6 +138,17 @@ bool cmd_only_checks(void)
     if (!set || !set[0]) return false;
     log_note("the options are valid; DPTRAIN_CHECK_OPTIONS is set, so nothing runs");
     return true;
+}
+
+err_t cmd_refuse_ranks(const char *command)
+{
+    const launch_t launch = launch_read();
+    if (launch.size <= 1) return ERR_OK;
+    RAISE(
+        ERR_USAGE,
+        "dptrain %s starts mpirun itself: leave out the %s before it (%s is %d). If the variable is left over: "
+        "'env -u %s dptrain %s ...'",
+        command, launch.name, launch.variable, launch.size, launch.variable, command);
 }
 
 cmd_context_t cmd_verb(const cmd_context_t *context)

@@ -36,6 +36,7 @@ err_t cmd_report(const cmd_context_t *context);
 err_t cmd_check(const cmd_context_t *context);
 err_t cmd_hosts(const cmd_context_t *context);
 err_t cmd_info(const cmd_context_t *context);
+err_t cmd_run(const cmd_context_t *context);
 /* Becomes the script that context->name names. With --help=tsv it prints `script PATH` instead. */
 err_t cmd_script(const cmd_context_t *context);
 
@@ -44,6 +45,9 @@ err_t cmd_dispatch(int argc, char **argv, void (*abort_job)(err_t code));
 
 /* Prints an error, before a communicator is open, and returns it. */
 err_t cmd_fail(err_t err);
+
+/* Raises ERR_USAGE under mpirun, for a command that starts mpirun itself. */
+err_t cmd_refuse_ranks(const char *command);
 
 /* Whether $DPTRAIN_CHECK_OPTIONS is set, which says so: the command line has been checked, and the command must not run.
  * For tests of examples; end_of_options of scripts/lib.sh is the same for scripts. */

@@ -18,7 +18,7 @@ const cmd_t cmds[] = {
     {"hosts", "show or convert a hostfile, list or resource spec (YAML)", .run = cmd_hosts, .local = true,
      .verbs = "show|hostfile|ssh-config"},
     {"info", "show build, devices and models, or the layers of a model", .run = cmd_info, .local = true},
-    {"run", "start a job on this or several hosts (scripts/run.sh)", .run = cmd_script, .local = true},
+    {"run", "start a job on this or several hosts", .run = cmd_run, .local = true},
     {"ssh-setup", "set up ssh between hosts (scripts/setup_ssh.sh)", .run = cmd_script, .local = true},
     {"health", "check hosts before a job (scripts/cluster_health.sh)", .run = cmd_script, .local = true},
     {"nccl-bw", "measure collectives as nccl-tests do (scripts/nccl_bw.sh)", .run = cmd_script,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* `dptrain run`, `ssh-setup`, `health`, `nccl-bw` and `regress`: become the script of that name, from the
+/* `dptrain ssh-setup`, `health`, `nccl-bw` and `regress`: become the script of that name, from the
  * source tree, a bundle or an installation. The scripts parse their own options. */
 #include <errno.h>
 #include <signal.h>
@@ -10,13 +10,11 @@
 
 #include "base/fs.h"
 #include "base/log.h"
-#include "base/process.h"
 #include "cmd/cmd.h"
 
 static const struct {
     const char *command, *file;
-} scripts[] = {{"run", "run.sh"},
-               {"ssh-setup", "setup_ssh.sh"},
+} scripts[] = {{"ssh-setup", "setup_ssh.sh"},
                {"health", "cluster_health.sh"},
                {"nccl-bw", "nccl_bw.sh"},
                {"regress", "regress.sh"}};
@@ -45,13 +43,7 @@ static err_t start_script(const cmd_context_t *context)
 {
     char path[FS_PATH_MAX];
     const char *name = context->name[0];
-    const launch_t launch = launch_read();
-    if (launch.size > 1)
-        RAISE(
-            ERR_USAGE,
-            "dptrain %s starts mpirun itself: leave out the %s before it (%s is %d). If the variable is left over: "
-            "'env -u %s dptrain %s ...'",
-            name, launch.name, launch.variable, launch.size, launch.variable, name);
+    TRY(cmd_refuse_ranks(name));
     int i = 0;
     while (strcmp(scripts[i].command, name) != 0) i++;
     TRY(find_script(scripts[i].file, path));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The records of a supervised job, which scripts/launch/life.sh writes. */
+/* The records of a supervised job, which src/launch/life.c writes. */
 #include "records/tables.h"
 
 /* Every record of a job. */
@@ -11,9 +11,8 @@
 #define SUPERVISOR_FIELDS                                                                                    \
     {TEXT("job", "id of the job")}, {TEXT("place", "host, boot and space of process ids")},                  \
         {POSITIVE("pid", "process id of run.sh")},                                                           \
-        {COUNT("start_time", "of that process, in clock ticks"), .nullable = true},                          \
     {                                                                                                        \
-        TEXT("folder", "temporary folder")                                                                   \
+        COUNT("start_time", "of that process, in clock ticks"), .nullable = true                             \
     }
 
 const record_field_t record_job_start[] = {

@@ -29,7 +29,7 @@ typedef enum record_kind {
     RECORD_BENCH_RUN,
     RECORD_BENCH,
     RECORD_BENCH_END,
-    /* scripts/run.sh --restarts: scripts/launch/life.sh writes them */
+    /* dptrain run --restarts */
     RECORD_JOB_START,
     RECORD_JOB_CONTINUE,
     RECORD_JOB_RANKS,

@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# scripts/attack.sh: the list of faults, the shim, the oracle on made-up outcomes, and a small storm that must do no harm.
+# tests/attack/attack.sh: the list of faults, the shim, the oracle on made-up outcomes, and a small storm that must do no harm.
 # scripts/test.sh --slow runs the whole list, on one host and on three.
 # shellcheck disable=SC2030,SC2031,SC2034,SC2154 # every test is a subshell, on purpose; common.bash sets variables
 
@@ -9,7 +9,7 @@ load common
 
 setup() {
     common_setup
-    work=$BATS_TEST_TMPDIR here=$root/scripts
+    work=$BATS_TEST_TMPDIR here=$root/tests/attack
 }
 
 # ---- The oracle, on made-up outcomes ----
@@ -17,14 +17,14 @@ setup() {
 made_up() {
     local step
     seed=1 hosts=no n_faults=1 only='' one=0 literal='' timeout_sec=1 bad=() k=1 id=made-up.$$ attack_id=made-up job_out=$work/out
-    # shellcheck source=scripts/attack/plan.sh
-    . "$here/attack/plan.sh"
-    # shellcheck source=scripts/attack/job.sh
-    . "$here/attack/job.sh"
-    # shellcheck source=scripts/attack/oracle.sh
-    . "$here/attack/oracle.sh"
-    # shellcheck source=scripts/attack/page.sh
-    . "$here/attack/page.sh"
+    # shellcheck source=tests/attack/plan.sh
+    . "$here/plan.sh"
+    # shellcheck source=tests/attack/job.sh
+    . "$here/job.sh"
+    # shellcheck source=tests/attack/oracle.sh
+    . "$here/oracle.sh"
+    # shellcheck source=tests/attack/page.sh
+    . "$here/page.sh"
     dir=$work/k1 codes=5 words='' floor='' replica=no hang='' took_ms=0 n_steps=4 every=2 grace_sec=1 launcher_sec=1 start_sec=0 real=$work/real
     mkdir -p "$dir/run" "$work/whole.2/run"
     for step in 0 1 2 3; do
@@ -162,7 +162,7 @@ lives() { # SECONDS
 }
 
 @test "the shim strikes the n-th call, says so, and leaves others alone" {
-    "${MPICC:-mpicc}" -shared -fPIC -O2 -Wall -Wextra -Werror -o "$work/shim.so" "$here"/attack/shim*.c -ldl -pthread
+    "${MPICC:-mpicc}" -shared -fPIC -O2 -Wall -Wextra -Werror -o "$work/shim.so" "$here"/shim*.c -ldl -pthread
     write() { # FAULT
         rm -f "$work"/{x,log}
         run env DPTRAIN_FAULT="$1" DPTRAIN_FAULT_LOG="$work/log" LD_PRELOAD="$work/shim.so" \
@@ -203,8 +203,8 @@ lives() { # SECONDS
     [ "$status" -eq 2 ]
     run "$here/attack.sh" --no-hosts --list
     [ "$status" -eq 2 ]
-    # shellcheck source=scripts/attack/storm/page.sh
-    . "$here/attack/storm/page.sh"
+    # shellcheck source=tests/attack/storm/page.sh
+    . "$here/storm/page.sh"
     declare -A storm_expected=([kill_training]=resumes [flip_before_sum]=replay)
     storm_own=(flip_before_sum)
     row() { printf '%s\n' "$@" | paste -s >>"$work/results.tsv"; }
@@ -243,12 +243,12 @@ lives() { # SECONDS
 @test "a fault that finds the job elsewhere strikes again, and one without a job gets another" {
     name=made_up k=7 rest='place=local rank=1' struck_all=0 dir=$work out='' job_out=$work/out plan=() jobs_run=0
     declare -A P
-    # shellcheck source=scripts/attack/job.sh
-    . "$here/attack/job.sh"
-    # shellcheck source=scripts/attack/storm/life.sh
-    . "$here/attack/storm/life.sh"
-    # shellcheck source=scripts/attack/storm/judge.sh
-    . "$here/attack/storm/judge.sh"
+    # shellcheck source=tests/attack/job.sh
+    . "$here/job.sh"
+    # shellcheck source=tests/attack/storm/life.sh
+    . "$here/storm/life.sh"
+    # shellcheck source=tests/attack/storm/judge.sh
+    . "$here/storm/judge.sh"
     : >"$work/out"
     storm_await_progress() { [[ $progress == yes ]]; }
     storm_control() { :; }

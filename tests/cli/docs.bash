@@ -96,7 +96,7 @@ docs_check_line() { # LINE
         '&&' | '|' | '>'*) name='' next='' ;;
         dptrain | */dptrain) name=train next=command ;;
         scripts/dptrain.sbatch) name=train next=command ;;
-        scripts/*.sh | data/*.sh)
+        scripts/*.sh | data/*.sh | tests/attack/attack.sh)
             [[ -x $root/$word ]] || { echo "no script $word"; return 1; }
             name=$word next=''
             [[ $word != scripts/run.sh ]] || next=maybe

@@ -42,7 +42,7 @@ setup() {
         'data pack' 'data verify' 'data show' check hosts info; do
         docs_help "$command"
     done >"$BATS_TEST_TMPDIR/all"
-    for script in scripts/*.sh scripts/bench/*.sh scripts/dev/*.sh scripts/recipes/*.sh data/fetch_*.sh; do
+    for script in scripts/*.sh scripts/bench/*.sh scripts/dev/*.sh scripts/recipes/*.sh data/fetch_*.sh tests/attack/attack.sh; do
         [[ ! -x $script ]] || docs_help "$script"
     done >>"$BATS_TEST_TMPDIR/all"
     # Options of other programs.

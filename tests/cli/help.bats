@@ -18,7 +18,7 @@ setup_file() { make_tiny 64 16; }
 
 commands=("" train eval predict replay checkpoint bench report "report compare" "report history" "report html" data
     "data synth"
-    "data pack" "data verify" "data show" check hosts info)
+    "data pack" "data verify" "data show" check hosts info run)
 
 # Prints --help all at a terminal of COLUMNS columns.
 at_terminal() { # COLUMNS COMMAND
@@ -30,6 +30,7 @@ at_terminal() { # COLUMNS COMMAND
     for columns in 60 80 132; do
         at_terminal "$columns" train >"$BATS_TEST_TMPDIR/$columns"
         at_terminal "$columns" "data pack" >>"$BATS_TEST_TMPDIR/$columns"
+        at_terminal "$columns" run >>"$BATS_TEST_TMPDIR/$columns"
     done
     export LC_ALL=C.UTF-8
     # Commands are not cut.
@@ -40,11 +41,12 @@ at_terminal() { # COLUMNS COMMAND
     grep -qE '.{112}' "$BATS_TEST_TMPDIR/132"
     # The same words.
     [ "$(tr -s ' \n' '\n' <"$BATS_TEST_TMPDIR/60" | md5sum)" = "$(tr -s ' \n' '\n' <"$BATS_TEST_TMPDIR/132" | md5sum)" ]
-    { "$dptrain" train --help all; "$dptrain" data pack --help all; } | diff - "$BATS_TEST_TMPDIR/80"
+    { "$dptrain" train --help all; "$dptrain" data pack --help all; "$dptrain" run --help all; } | diff - "$BATS_TEST_TMPDIR/80"
     # Without room for two columns the text is below the option, and no word is cut.
     for columns in 40 59; do
         at_terminal "$columns" train >"$BATS_TEST_TMPDIR/$columns"
         at_terminal "$columns" "data pack" >>"$BATS_TEST_TMPDIR/$columns"
+        at_terminal "$columns" run >>"$BATS_TEST_TMPDIR/$columns"
         diff <(tr -s ' \n' '\n' <"$BATS_TEST_TMPDIR/132") <(tr -s ' \n' '\n' <"$BATS_TEST_TMPDIR/$columns")
         run -1 grep -E ".{$((columns + 1))}" <(grep -vE '^usage|^ +(mpirun|dptrain|--|#) ?' "$BATS_TEST_TMPDIR/$columns")
         grep -qx -- '  --batch N' "$BATS_TEST_TMPDIR/$columns"
@@ -55,7 +57,7 @@ at_terminal() { # COLUMNS COMMAND
 @test "the scripts' help wraps at the terminal's width, up to 120 columns, with the same words" {
     need_terminal
     export LC_ALL=C.UTF-8
-    for script in run nccl_bw cluster_health setup_ssh regress aws; do
+    for script in nccl_bw cluster_health setup_ssh regress aws; do
         "$root/scripts/$script.sh" --help >"$BATS_TEST_TMPDIR/whole"
         TERM=xterm script -qec "stty cols 80; '$root/scripts/$script.sh' --help" /dev/null </dev/null | tr -d '\r' >"$BATS_TEST_TMPDIR/80"
         # Commands are not cut: they must be short.
@@ -115,9 +117,9 @@ listed() { # WORDS...
 
 @test "--help TOPIC: each option is under exactly one topic; the short help names the topics" {
     local command words topic topics
-    for command in "${commands[@]:1}" run regress; do
+    for command in "${commands[@]:1}" regress; do
         read -ra words <<<"$command"
-        if [[ $command == @(run|regress) ]]; then
+        if [[ $command == regress ]]; then
             topics=$("$dptrain" "$command" --help | sed -n 's/^More: .*TOPIC: //p')
             topics=${topics//, /$'\n'}
         else
@@ -147,7 +149,7 @@ listed() { # WORDS...
     says 2 "'nonesuch'" train --help nonesuch
     says 2 "'nonesuch'" data --help nonesuch
     says 2 "'nonesuch'" report compare --help=nonesuch
-    says 2 "did you mean network?" run --help networks
+    says 2 "did you mean 'network'?" run --help networks
     says 2 "'nonesuch'" regress --help nonesuch
 }
 
@@ -197,7 +199,7 @@ examples_folder() { # FOLDER
     docs_check_folder "$folder"
     examples_folder "$folder"
     export DPTRAIN_DATA=$folder/shared DPTRAIN_BIN=$dptrain
-    docs_plain docs_check_examples "$folder" "${commands[@]}" run ssh-setup health nccl-bw regress scripts/stage_data.sh scripts/mpijob.sh \
+    docs_plain docs_check_examples "$folder" "${commands[@]}" ssh-setup health nccl-bw regress scripts/stage_data.sh scripts/mpijob.sh \
         scripts/simulate.sh
 }
 

@@ -29,12 +29,15 @@ same_as_list() { # NAME
     }
 }
 
-# NAME --key VALUE [default], one line per option. A default that is in no table ends the help text.
+# NAME --key VALUE [default], one line per option, or its name with one dash. A default that is in no table ends the help text.
 options() { # COMMAND...
     "$dptrain" "$@" --help=tsv | awk -F '\t' -v name="$*" '
         $1 == "option" {
             def = $3 != "flag" && $5 != "" ? " [" $5 "]" : match($6, / \[[^]]*\]$/) ? substr($6, RSTART) : ""
             print name, "--" $2 ($4 == "" ? "" : " " $4) def
+        }
+        $1 == "switch" {
+            print name, $2, $3
         }'
 }
 
@@ -69,7 +72,7 @@ fields() { # FILES... of records
 # Screens are 80 columns wide; --help all lists everything that --help omits. tests/cli/help.bats has their topics.
 @test "help: every screen fits 80 columns, and every option is common or under --help all" {
     for command in '' train eval predict replay checkpoint bench report 'report compare' 'report history' 'report html' data 'data synth' \
-        'data pack' 'data verify' 'data show' check hosts info; do
+        'data pack' 'data verify' 'data show' check hosts info run; do
         read -ra words <<<"$command"
         "$dptrain" "${words[@]}" --help >"$BATS_TEST_TMPDIR/common"
         "$dptrain" "${words[@]}" --help all >"$BATS_TEST_TMPDIR/all"
@@ -138,7 +141,6 @@ kinds() { "$dptrain" report --schema | jq -r '.anyOf[].properties.record.const' 
     echo "$output"
     [ "$(wc -l <<<"$output")" -eq 1 ]
     [[ $output == src/records/record.c:* ]]
-    diff <(kinds | grep '^job_') <(grep -rohE 'life_add job_[a-z_]+' scripts | cut -d ' ' -f 2 | sort -u)
 }
 
 # The part of docs/records.md between its marks.

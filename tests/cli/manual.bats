@@ -5,6 +5,7 @@
 
 # shellcheck source=tests/cli/common.bash
 load common
+bats_require_minimum_version 1.5.0
 
 setup() {
     common_setup
@@ -18,6 +19,8 @@ setup() {
         if [[ $line == *--* ]]; then
             line=${line#*--} line="--${line%% *}"
             grep -qF "\\fB${line//-/\\-}\\fR" "$page" || { echo "no option $line"; false; }
+        elif [[ $line =~ ^run\ (-[A-Za-z]+)\  ]]; then # an option's other name, in its text
+            grep -qE "also .*\\\\${BASH_REMATCH[1]}([,; ]|\$)" "$page" || { echo "no option ${BASH_REMATCH[1]}"; false; }
         elif [[ ! $line =~ ^(checkpoint|hosts)\ . ]]; then # their verbs have no options of their own
             grep -qxF ".SS dptrain $line" "$page" || { echo "no command $line"; false; }
         fi
@@ -130,10 +133,10 @@ offers() { # EXPECTED WORDS...
     offers '' dptrain none ''
 }
 
-# Runs the scripts by their commands.
-starts_scripts() { # PROGRAM
+# Runs the scripts by their commands, and the program's `run` by its door.
+starts_scripts() { # PROGRAM RUN.SH
     local pair
-    for pair in run=run ssh-setup=setup_ssh health=cluster_health nccl-bw=nccl_bw regress=regress; do
+    for pair in ssh-setup=setup_ssh health=cluster_health nccl-bw=nccl_bw regress=regress; do
         # Its help names the command, not a path that an installation does not have.
         "$1" "${pair%=*}" --help >"$BATS_TEST_TMPDIR/help" || return
         diff <("$root/scripts/${pair#*=}.sh" --help | sed -E 's,scripts/(run|regress)\.sh,dptrain \1,g; s,scripts/nccl_bw\.sh,dptrain nccl-bw,g
@@ -142,13 +145,28 @@ starts_scripts() { # PROGRAM
         run "$1" "${pair%=*}" --no-such-option
         [[ "$status" -eq 2 && "$output" == "${pair#*=}.sh: error: "* ]] || { echo "$pair: $output"; return 1; }
     done
+    for pair in --help '--help all'; do
+        # shellcheck disable=SC2086 # words
+        "$1" run $pair >"$BATS_TEST_TMPDIR/help" || return
+        # shellcheck disable=SC2086
+        diff <("$2" $pair) "$BATS_TEST_TMPDIR/help" || return
+        grep -q "^usage: dptrain run " "$BATS_TEST_TMPDIR/help" || return
+    done
+    # Messages name what was typed.
+    run "$1" run --no-such-option
+    [[ "$status" -eq 2 && "$output" == "dptrain run: error: "* ]] || { echo "run: $output"; return 1; }
+    run "$2" --no-such-option
+    [[ "$status" -eq 2 && "$output" == "run.sh: error: "* ]] || { echo "run.sh: $output"; return 1; }
 }
 
-@test "dptrain run, ssh-setup, health, nccl-bw and regress start the scripts, but not under mpirun" {
-    starts_scripts "$dptrain"
+@test "dptrain ssh-setup, health, nccl-bw and regress start the scripts, run.sh starts dptrain run, but not under mpirun" {
+    starts_scripts "$dptrain" "$root/scripts/run.sh"
     OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=2 run "$dptrain" run -np 2
     echo "$output"
     [[ "$status" -eq 2 && "$output" == *"dptrain run starts mpirun itself: leave out the mpirun before it"* ]]
+    OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=2 run "$root/scripts/run.sh" -np 2
+    echo "$output"
+    [[ "$status" -eq 2 && "$output" == *"starts mpirun itself: leave out the mpirun before it"* ]]
     WORLD_SIZE=2 RANK=0 run "$dptrain" health hosts # set in every pod of a PyTorchJob
     [[ "$status" -eq 2 && "$output" == *"env -u WORLD_SIZE dptrain health"* ]]
     mkdir "$BATS_TEST_TMPDIR/alone"
@@ -158,9 +176,17 @@ starts_scripts() { # PROGRAM
     [[ "$status" -eq 4 && "$output" == *"no cluster_health.sh in $BATS_TEST_TMPDIR/alone/scripts or "* ]]
     # The program blocks signals for its threads; the script gets none of that.
     mkdir "$BATS_TEST_TMPDIR/alone/scripts"
-    printf '#!/bin/sh\ngrep -E "Sig(Blk|Ign)" /proc/self/status\n' >"$BATS_TEST_TMPDIR/alone/scripts/run.sh"
-    chmod +x "$BATS_TEST_TMPDIR/alone/scripts/run.sh"
-    diff <("$BATS_TEST_TMPDIR/alone/scripts/run.sh") <("$BATS_TEST_TMPDIR/alone/dptrain" run)
+    printf '#!/bin/sh\ngrep -E "Sig(Blk|Ign)" /proc/self/status\n' >"$BATS_TEST_TMPDIR/alone/scripts/cluster_health.sh"
+    chmod +x "$BATS_TEST_TMPDIR/alone/scripts/cluster_health.sh"
+    diff <("$BATS_TEST_TMPDIR/alone/scripts/cluster_health.sh") <("$BATS_TEST_TMPDIR/alone/dptrain" health)
+    # `run` needs no script beside it, and the door finds the program that it lies with, or one in the PATH.
+    run -0 "$BATS_TEST_TMPDIR/alone/dptrain" run --help
+    cp "$root/scripts/run.sh" "$BATS_TEST_TMPDIR/alone/scripts/"
+    run -0 "$BATS_TEST_TMPDIR/alone/scripts/run.sh" --help network
+    rm "$BATS_TEST_TMPDIR/alone/dptrain"
+    PATH=${dptrain%/*}:$PATH run -0 "$BATS_TEST_TMPDIR/alone/scripts/run.sh" --help network
+    PATH=/usr/bin:/bin run -4 "$BATS_TEST_TMPDIR/alone/scripts/run.sh" --help
+    [[ "$output" == "run.sh: error: dptrain is not built; run make" ]]
 }
 
 @test "make install installs them for man and bash, and make uninstall removes them" {
@@ -192,7 +218,7 @@ starts_scripts() { # PROGRAM
     diff <("$manual" bash "$root/dptrain") "$dest/opt/share/bash-completion/completions/dptrain"
     diff <("$root/dptrain" --version) <("$dest/opt/bin/dptrain" --version)
     [ -z "$(nm "$dest/opt/bin/dptrain" 2>/dev/null)" ]
-    starts_scripts "$dest/opt/bin/dptrain"
+    starts_scripts "$dest/opt/bin/dptrain" "$dest/opt/share/dptrain/scripts/run.sh"
     run env -u DPTRAIN_BIN "$dest/opt/bin/dptrain" run -np 1 --dry-run -- train
     echo "$output"
     [[ "$status" -eq 0 && "$output" == *" $dest/opt/bin/dptrain train"* ]]

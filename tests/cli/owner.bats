@@ -53,7 +53,7 @@ elsewhere() {
 }
 
 @test "after kill -9 the records reach as far as the newest checkpoint" {
-    "${MPICC:-mpicc}" -shared -fPIC -O1 -o "$BATS_TEST_TMPDIR/shim.so" "$root"/scripts/attack/shim*.c -ldl -pthread
+    "${MPICC:-mpicc}" -shared -fPIC -O1 -o "$BATS_TEST_TMPDIR/shim.so" "$root"/tests/attack/shim*.c -ldl -pthread
     # Killed as soon as the first checkpoint has its name.
     run env DPTRAIN_FAULT_PACE=0.4 DPTRAIN_FAULT="call=open n=1 act=kill path=$out/ckpt-" LD_PRELOAD="$BATS_TEST_TMPDIR/shim.so" \
         "$dptrain" "${training[@]}" --steps 9 --checkpoint-every 3 --log-every 1000000
@@ -119,7 +119,6 @@ elsewhere() {
 }
 
 @test "kill -9 of run.sh ends its job; the next one continues" {
-    command -v setpriv >/dev/null || skip "no setpriv"
     "$root/scripts/run.sh" -np 2 "${training[@]}" --steps 100000000 --checkpoint-every 50 >"$log" 2>&1 3>&- &
     job=$!
     await compgen -G "$out/ckpt-*.h5"
@@ -128,9 +127,9 @@ elsewhere() {
     run "$root/scripts/run.sh" -np 2 train -q --out "$out" --resume auto --steps 10
     echo "$output"
     [ "$status" -eq 0 ]
-    # mpirun of OpenMPI 5 forwards no output after a signal.
+    # mpirun got SIGTERM, once, and left rank 0 the time to record it. OpenMPI 5 leaves the ranks no time.
     mpi_version
-    ((mpi_major >= 5)) || await grep -q 'interrupted by SIGTERM' "$log"
+    ((mpi_major >= 5)) || [ "$(jq -r 'select(.record == "end").reason' "$out/metrics.jsonl" | head -n 1)" = "interrupted by SIGTERM" ]
     no_ranks() { ! pgrep -f -- "--out $out( |\$)"; }
     await no_ranks
 }

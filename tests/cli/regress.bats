@@ -298,6 +298,8 @@ cpu1 100 0 50 450 0 0 0 0'
 make_repository() {
     mkdir tree
     cp -r "$root/scripts" tree/scripts
+    # With the launcher of this tree.
+    ln -sf "$root/scripts/run.sh" tree/scripts/run.sh
     regress=$BATS_TEST_TMPDIR/tree/scripts/regress.sh
     cat >tree/Makefile <<'EOF'
 dptrain: program

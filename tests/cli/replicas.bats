@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
 # --check-replicas: a rank whose weights change is found and named before a checkpoint of them is written. The gradients that
-# one rank receives are altered by scripts/attack's shim.
+# one rank receives are altered by tests/attack's shim.
 # shellcheck disable=SC2030,SC2031,SC2154 # every test is a subshell, on purpose; common.bash sets variables
 
 # shellcheck source=tests/cli/common.bash
@@ -10,7 +10,7 @@ load common
 setup_file() {
     make_tiny 64 10
     export shim=$BATS_FILE_TMPDIR/shim.so
-    "${MPICC:-mpicc}" -shared -fPIC -O1 -o "$shim" "$BATS_TEST_DIRNAME"/../../scripts/attack/shim*.c -ldl -pthread
+    "${MPICC:-mpicc}" -shared -fPIC -O1 -o "$shim" "$BATS_TEST_DIRNAME"/../attack/shim*.c -ldl -pthread
 }
 
 small=(train --device cpu --threads 1 --model mlp --algorithms fixed --batch 8 --allreduce mpi --log-every 1000000)

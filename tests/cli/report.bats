@@ -344,7 +344,7 @@ EOF
     } >job/metrics.jsonl
     at='"time":"2026-11-23T20:02:35Z","sec"'
     cat >job/job.jsonl <<EOF2
-{"record":"job_start",$at:0.2,"schema":1,"job":"j1","place":"vm b 1","pid":7,"start_time":9,"folder":"/tmp/x","command":["run.sh"],"restarts":2,"min_ranks":0,"wait_hosts":300,"cool_down":60,"metrics_bytes":0}
+{"record":"job_start",$at:0.2,"schema":1,"job":"j1","place":"vm b 1","pid":7,"start_time":9,"command":["run.sh"],"restarts":2,"min_ranks":0,"wait_hosts":300,"cool_down":60,"metrics_bytes":0}
 {"record":"job_ranks",$at:0.3,"start":1,"ranks":3,"hosts":["a","b"],"newest_checkpoint":-1}
 {"record":"job_training",$at:2.4,"start":1,"first_step":0,"resumed_from":null,"steps_lost":null,"fault_to_step_sec":null}
 {"record":"job_fault",$at:66.4,"start":1,"code":5,"what":"rank 1 on b was killed","host":"b","rank":1,"phase":"computing step 30","steps":30,"noticed_sec":65}

@@ -13,11 +13,9 @@ setup() {
     export HOSTS=$BATS_TEST_TMPDIR/hosts HOME=$BATS_TEST_TMPDIR/home OUT=$BATS_TEST_TMPDIR/out
     mkdir "$bin" "$HOSTS" "$HOME"
     cd "$BATS_TEST_TMPDIR" || return
-    # The training's options, the list of hosts, and a check, which fails on a host with a file `bad`.
+    # The training's options, and a check, which fails on a host with a file `bad`.
     stand_in dptrain <<<'case " $* " in
         *" --print-config "*) printf "%s\n" "model = mlp" "resume = none" "overwrite = ${OVERWRITE:-false}" "out = $OUT" ${CONFIG:-}; exit ;;
-        *" hosts show "*) if [[ -f ${*: -1} ]]; then tr " " : <"${*: -1}" | sed s/slots=//; else tr , "\n" <<<"${*: -1}"; fi |
-            awk -F: -v OFS="\t" "{ print \$1, \$2, \"-\", \"-\", \"-\", \"-\", \"no\", \"-\", \"-\", \"-\" }"; exit ;;
         *" check "*) while [[ $1 != --json ]]; do shift; done
             [[ -e $HOSTS/${FAKE_HOST:-none}/bad ]] || exit 0
             echo "{\"check\":\"gpu\",\"name\":\"GPUs\",\"status\":\"fail\",\"found\":\"GPU 1 fell off the bus\"}" >"$2"; exit 1 ;;
@@ -32,7 +30,7 @@ setup() {
     # mpirun number N runs the N-th of the lines in $PLAN.
     export PLAN=$BATS_TEST_TMPDIR/plan COUNT=$BATS_TEST_TMPDIR/count
     stand_in mpirun <<<'if [[ $1 == --version ]]; then echo "mpirun (Open MPI) 4.1.4"; exit; fi
-        echo "$*" >>"$HOSTS/mpirun.words"; n=$(wc -l <"$HOSTS/mpirun.words"); echo started
+        echo "${*//[[:cntrl:]]/ }" >>"$HOSTS/mpirun.words"; n=$(wc -l <"$HOSTS/mpirun.words"); echo started
         checkpoint() { : >"$OUT/ckpt-$(printf %012d "$1").h5"; }
         records() { local s; echo "{\"record\":\"run\",\"first_step\":$1,\"resumed_from\":null}" >>"$OUT/metrics.jsonl"
             for ((s = $1; s < $2; s++)); do echo "{\"record\":\"step\",\"step\":$s,\"step_sec\":0.001}"; done >>"$OUT/metrics.jsonl"; }
@@ -99,7 +97,7 @@ wait_for() { # COMMAND...
 }
 
 @test "the record of the job's life" {
-    host=$(hostname)
+    host=$(uname -n)
     rule=$(printf '%074d' 0 | tr 0 -)
     plan "records 0 30; checkpoint 20; printf '%s\n' $rule 'process rank 1 with PID 7 on node far exited on signal 9 (Killed).' $rule >&2; exit 137" \
         'records 20 40; sleep 0.5; exit 0'
@@ -176,12 +174,13 @@ ended() { # sets code
 }
 
 @test "a signal ends the job once, and nothing is started again" {
-    waits='trap "echo checkpoint; exit 0" USR1; trap "exit 1" TERM; while :; do sleep 0.05; done'
+    waits='trap "echo checkpoint; exit 0" USR1; trap "exit 1" TERM; touch "$HOSTS/up"; while :; do sleep 0.05; done'
     for signal in INT TERM USR1; do
-        rm -rf "$OUT"
+        rm -rf "$OUT" "$HOSTS/up"
         plan "$waits"
         background -np 2 --restarts 3 -- train
         wait_for grep -q '^started' log
+        wait_for test -e "$HOSTS/up"
         kill "-$signal" "$job"
         ended
         [ "$code" -eq "$([[ $signal == USR1 ]] && echo 0 || echo $((128 + $(kill -l $signal))))" ]
@@ -269,37 +268,111 @@ ended() { # sets code
     [[ "$output" != *"going on"* && "$(words 1)" != *resume* ]]
 }
 
-# The place of a supervisor on this machine, as job.jsonl names it.
-place() { echo "$(hostname) $(<"/proc/sys/kernel/random/boot_id") $(readlink /proc/self/ns/pid | tr -dc 0-9)"; }
+# The record of a job whose supervisor is dead, with these changes by sed.
+begun() { # ID [CHANGE]
+    local place
+    place="$(uname -n) $(<"/proc/sys/kernel/random/boot_id") $(readlink /proc/self/ns/pid | tr -dc 0-9)"
+    sed "${2-}" <<<"{\"record\":\"job_start\",\"time\":\"2026-01-31T12:00:00Z\",\"sec\":0,\"schema\":1,\"job\":\"$1\",\
+\"place\":\"$place\",\"pid\":999999999,\"start_time\":1,\"command\":[\"run.sh\"],\"restarts\":1,\"min_ranks\":0,\
+\"wait_hosts\":300,\"cool_down\":60,\"metrics_bytes\":0}"
+}
 
-@test "records in the run's folder are data: no command in them runs, and an id is no pattern" {
-    local code='BASH_VERSINFO[$(>"$HOSTS/PWN")]' id other line
+# A start of its ranks.
+began() { # [CHANGE]
+    sed "${1-}" <<<'{"record":"job_ranks","time":"2026-01-31T12:00:01Z","sec":1,"start":1,"ranks":2,"hosts":["a"],"newest_checkpoint":-1}'
+}
+
+@test "what is no record of a job in job.jsonl is refused, with file and line, and no command in it runs" {
+    local code='BASH_VERSINFO[$(>"$HOSTS/PWN")]' metrics
+    metrics='{"record":"checkpoint","step":7,"file":"ckpt-000000000007.h5","bytes":1,"sec":0.5,"stall_sec":0.5}'
+    # The line, and what it is to say. Of the first one, and of one after a good one.
+    refused() { # LINE WORDS
+        local n
+        for n in 1 2; do
+            rm -rf "$OUT" && mkdir "$OUT"
+            ((n == 1)) || begun gone >"$OUT/job.jsonl"
+            printf '%b\n' "$1" >>"$OUT/job.jsonl"
+            began >>"$OUT/job.jsonl"
+            cp "$OUT/job.jsonl" before
+            supervised -np 2 --restarts 1 -- train
+            [ "$status" -eq 3 ]
+            [[ "$output" == *"error: $OUT/job.jsonl:$n: "*"$2"* && "$output" != *": :"* ]]
+            [[ ! -e $HOSTS/PWN && ! -e $HOSTS/mpirun.words ]]
+            cmp before "$OUT/job.jsonl"
+        done
+    }
+    plan 'exit 0'
+    refused "$(begun gone "s|:999999999|:$code|")" JSON
+    refused "$(begun gone 's/:999999999/:"1 + 1"/')" '"pid"'
+    refused "$(begun gone 's/:999999999/:-4/')" '"pid"'
+    refused "$(begun gone 's/"metrics_bytes":0/"metrics_bytes":08/')" JSON
+    refused "$(begun gone 's/"metrics_bytes":0/"metrics_bytes":1e999/')" ''
+    refused "$(begun gone 's/"metrics_bytes":0/"metrics_bytes":null/')" '"metrics_bytes"'
+    refused "$(begun gone 's/"schema":1/"schema":2/')" '"schema"'
+    refused "$(begun gone 's/"sec":0,//')" '"sec"'
+    refused "$(begun gone 's/"sec":0,/&&/')" '"sec"'
+    refused "$(begun gone 's/}$/,"hook":"touch PWN"}/')" '"hook"'
+    refused "$(began "s|:2,|:$code,|")" JSON
+    refused "$(began 's/:2,/:"2",/')" '"ranks"'
+    refused "$(began 's/"hosts":\[[^]]*\]/"hosts":{}/')" '"hosts"'
+    refused "$(began 's/job_ranks/job_hosts/')" job_hosts
+    # A record that is right, of another file.
+    refused "$metrics" checkpoint
+    for line in '' '[]' 7 null '\0' '\0377\0376' "$(began) $(began)" "$(printf '[%.0s' {1..5000})"; do refused "$line" ''; done
+    # A line that is longer than any record.
+    refused "$(began "s/\"a\"/\"$(printf 'a%.0s' {1..100000})\"/; s/a\{50000\}/&&&&&&&&&&&&/")" ''
+}
+
+@test "an id in job.jsonl is no pattern, a torn last line is dropped, and foreign lines of metrics.jsonl count for nothing" {
+    local code='BASH_VERSINFO[$(>"$HOSTS/PWN")]' id others=() other word
     id=job$$$RANDOM
-    env "DPTRAIN_JOB=x$id" sleep 60 3>&- &
-    other=$!
-    for line in "\"metrics_bytes\":$code" "\"pid\":$code" "\"job\":\".$id\",\"metrics_bytes\":08" '"job":"*/$(>PWN)","time":"yesterday"'; do
+    for word in "x$id" "$id.y" "${id}xy"; do
+        env "DPTRAIN_JOB=$word" sleep 60 3>&- &
+        others+=("$!")
+    done
+    for word in ".$id" "$id.." '.*' "[a-z0-9]*" '*/$(>PWN)' "$id\\\\|x$id"; do
         rm -rf "$OUT" && mkdir "$OUT"
-        echo "{\"record\":\"job_start\",\"place\":\"$(place)\",\"start_time\":1,$line}" >"$OUT/job.jsonl"
-        printf '%s\n' "{\"record\":\"job_ranks\",\"ranks\":$code}" >>"$OUT/job.jsonl"
-        printf '%s\n' "{\"record\":\"step\",\"step\":$code}" >"$OUT/metrics.jsonl"
+        { begun "$word"; printf '{"record":"job_ranks","time":"2026-01-31T12:0'; } >"$OUT/job.jsonl"
+        printf '%s\n' "{\"record\":\"step\",\"step\":$code}" '' 'not JSON' >"$OUT/metrics.jsonl"
         # The records of the start that now comes.
         plan "echo '{\"record\":\"run\",\"first_step\":$code}' >>\"\$OUT/metrics.jsonl\"; records 0 1
             echo '{\"record\":\"step\",\"step\":$code}' >>\"\$OUT/metrics.jsonl\"; exit 5" 'sleep 0.5; exit 0'
         sed -i ':a; N; $!ba; s/\n  */; /' "$PLAN"
         supervised -np 2 --restarts 1 -- train
         [ "$status" -eq 0 ]
-        [ ! -e "$HOSTS/PWN" ]
+        [[ ! -e $HOSTS/PWN && ! -e PWN ]]
         [ "$(starts)" -eq 2 ]
         [[ "$(words 2)" =~ DPTRAIN_JOB=[A-Za-z0-9._-]+\  ]]
-        kill -0 "$other"
+        for other in "${others[@]}"; do kill -0 "$other"; done
+        [ "$(life end '[.code, .restarts, .useful_steps] | @tsv')" = $'0\t1\t1' ]
+        "$root/dptrain" report --check "$OUT/job.jsonl"
     done
-    kill "$other"
-    [ "$(tail -n 1 "$OUT/job.jsonl" | jq -r '[.code, .restarts, .wall_sec < 600] | @tsv')" = $'0\t2\ttrue' ]
+    kill "${others[@]}"
+    # A time that is none: the job is as old as its new supervisor.
+    begun gone 's/2026-01-31T12:00:00Z/yesterday/' >"$OUT/job.jsonl"
+    plan 'exit 0'
+    supervised -np 2 --restarts 1 -- train
+    [ "$status" -eq 0 ]
+    [ "$(life end '.wall_sec < 600')" = true ]
+}
+
+# The launcher's system calls, with a library's for some files.
+preload() {
+    "${CC:-gcc}" -shared -fPIC -O1 -o shim.so "$root/tests/tools/shim/files.c"
+}
+
+with_shim() { # VARIABLE=VALUE COMMAND...
+    export LD_PRELOAD=$PWD/shim.so "${1?}"
+    "${@:2}"
+    unset LD_PRELOAD "${1%%=*}"
 }
 
 @test "the run's records must be regular files of one's own; no link is followed, and no fifo or server awaited" {
-    refused() { # CODE FILE WORDS
-        supervised -np 2 --restarts 1 "${log[@]}" -- train
+    preload
+    refused() { # CODE FILE WORDS [VARIABLE=VALUE]
+        local run=(supervised)
+        [[ -z ${4-} ]] || run=(with_shim "$4" supervised)
+        "${run[@]}" -np 2 --restarts 1 "${log[@]}" -- train
         [ "$status" -eq "$1" ]
         [[ "$output" == *"error: "*"$2: "*"$3"* && ! -e $HOSTS/mpirun.words ]]
         [ "$(<kept)" = mine ]
@@ -315,27 +388,35 @@ place() { echo "$(hostname) $(<"/proc/sys/kernel/random/boot_id") $(readlink /pr
         mkdir -p "$OUT" logs
         mkfifo "$file"
         refused 3 "$file" fifo
+        mkdir -p "$OUT" logs
+        touch "$file"
+        refused 3 "$file" "user 60000" "SHIM_FOREIGN=$(realpath "$file")"
     done
-    mkdir "$OUT"
-    touch "$OUT/metrics.jsonl"
     log=()
-    stand_in timeout <<<'exec /usr/bin/timeout "${@/#10/0.5}"'
-    stand_in stat <<<'exec sleep 30'
-    refused 4 "$OUT/metrics.jsonl" "does not answer"
-    rm "$bin"/{stat,timeout}
-    [ "$(id -u)" -eq 0 ] || skip "only root can give a file away"
+    for file in "$OUT/metrics.jsonl" "$OUT/job.jsonl"; do
+        mkdir "$OUT"
+        touch "$file"
+        SECONDS=0
+        refused 4 "$file" "does not answer" "SHIM_SLOW=$file"
+        ((SECONDS < 20))
+    done
+    # A record that cannot be read is kept.
     mkdir "$OUT"
-    touch "$OUT/job.jsonl"
-    chown 60000 "$OUT/job.jsonl"
-    refused 3 "$OUT/job.jsonl" "user 60000"
+    begun gone | tee before >"$OUT/job.jsonl"
+    with_shim "SHIM_UNREAD=$OUT/job.jsonl" supervised -np 2 --restarts 1 -- train
+    cmp before <(head -n 1 "$OUT/job.jsonl")
     # A server that gives all files to one user.
+    rm -r "$OUT"
     mkdir "$OUT"
     touch "$OUT/job.jsonl"
-    chown 60000 "$OUT/job.jsonl"
-    stand_in mktemp <<<'file=$(/usr/bin/mktemp "$@") && echo "$file"; [[ $1 != "$OUT"/* ]] || chown 60000 "$file"'
-    supervised -np 2 --restarts 1 -- train
+    with_shim "SHIM_FOREIGN=$OUT" supervised -np 2 --restarts 1 -- train
     [ "$status" -eq 0 ]
     [ "$(ls -A "$OUT")" = job.jsonl ]
+    [ "$(life end .code)" -eq 0 ]
+    # Without a library.
+    [ "$(id -u)" -eq 0 ] || skip "only root can give a file away"
+    chown 60000 "$OUT/job.jsonl"
+    refused 3 "$OUT/job.jsonl" "user 60000"
 }
 
 @test "a cleaned folder for temporary files neither ends the job nor its restarts" {
@@ -361,20 +442,206 @@ place() { echo "$(hostname) $(<"/proc/sys/kernel/random/boot_id") $(readlink /pr
     grep -q '^checkpoint$' log
 }
 
-@test "of a dead supervisor's folder only the name that mktemp gives is removed" {
-    export TMPDIR=$BATS_TEST_TMPDIR/tmp
-    mkdir -p "$TMPDIR"/dptrain-job.{z,abc123,abc12} precious dptrain-job.abc123 abc123
-    for folder in abc123 "$TMPDIR/dptrain-job.z/../../precious" "$TMPDIR/dptrain-job.abc12" "$PWD/dptrain-job.abc123" \
-        "$TMPDIR/dptrain-job.abc123/../../precious" "$TMPDIR/dptrain-job.abc123"; do
+# Starts two supervisors of one job, the second one when COMMAND succeeds. Sets codes and losers: the log of the one that is refused.
+both() { # COMMAND...
+    local k
+    rm -f "$HOSTS"/{mpirun.words,go} code.*
+    plan 'until [[ -e $HOSTS/go ]]; do sleep 0.05; done; exit 0'
+    for k in 1 2; do
+        ((k == 1)) || wait_for "$@"
+        (code=0; timeout 60 "$run_sh" -np 2 --restarts 1 -- train >"log.$k" 2>&1 || code=$?; echo "$code" >"code.$k") 3>&- &
+    done
+    SECONDS=0
+    wait_for compgen -G 'code.*' >/dev/null
+    ((SECONDS < 4)) # about a second, on a busy machine too
+    lost=$(cat code.*)
+    wait_for test -e "$HOSTS/mpirun.words"
+    touch "$HOSTS/go"
+    wait
+    head log.*
+    codes=$(sort code.* | paste -sd ' ')
+    [ "$codes" = "0 2" ]
+    [ "$lost" = 2 ]
+    [ "$(starts)" -eq 1 ]
+    ! grep -qs 'process 999999999' log.* || return 1
+    loser=log.$([[ $(<code.1) == 2 ]] && echo 1 || echo 2)
+    grep -q "error: $OUT: .*supervised" "$loser"
+    [ "$(grep -l 'going on with job gone' log.*)" != "$loser" ]
+    "$root/dptrain" report --check "$OUT/job.jsonl"
+    [ "$(jq -r .record "$OUT/job.jsonl" | uniq | paste -sd ' ')" = "job_start job_continue job_ranks job_end" ]
+}
+
+@test "of two supervisors that take the job of a killed one at once, one goes on, and the other ends with 2" {
+    for _ in {1..5}; do
         rm -rf "$OUT" && mkdir "$OUT"
-        [ -d "$TMPDIR/dptrain-job.abc123" ]
-        echo "{\"record\":\"job_start\",\"job\":\"gone\",\"place\":\"$(place)\",\"pid\":999999999,\"start_time\":1,\"folder\":\"$folder\"}" >"$OUT/job.jsonl"
-        plan 'exit 0'
+        begun gone >"$OUT/job.jsonl"
+        both true
+    done
+}
+
+@test "where files cannot be locked, the living process that job.jsonl names is the job's supervisor" {
+    preload
+    for _ in 1 2; do
+        rm -rf "$OUT" && mkdir "$OUT"
+        begun gone >"$OUT/job.jsonl"
+        with_shim SHIM_NO_LOCK=1 both grep -q job_ranks "$OUT/job.jsonl"
+        grep -q "is supervised by process $(jq -r 'select(.record == "job_continue").pid' "$OUT/job.jsonl")" "$loser"
+        # At once: the last one that has recorded itself.
+        rm -rf "$OUT" && mkdir "$OUT"
+        begun gone >"$OUT/job.jsonl"
+        with_shim SHIM_NO_LOCK=1 both true
+        grep -q "is supervised by process $(jq -r 'select(.record == "job_continue").pid' "$OUT/job.jsonl" | tail -n 1)" "$loser"
+    done
+}
+
+@test "a folder with a blank or a newline in its name" {
+    local out
+    for out in ' runs/x' 'runs/y ' $'runs/a\nb' $'runs/c\n'; do
+        OUT=$PWD/$out
+        plan 'records 0 5; checkpoint 5; exit 5' 'records 5 9; sleep 0.5; exit 0'
+        supervised -np 2 --restarts 1 -- train --out "$out"
+        [ "$status" -eq 0 ]
+        [ "$(starts)" -eq 2 ]
+        [[ "$output" == *"the checkpoint of step 5;"* ]]
+        [ "$(life end '[.code, .restarts, .useful_steps] | @tsv')" = $'0\t1\t9' ]
+    done
+    [ "$(find . -name job.jsonl -printf . | wc -c)" -eq 4 ]
+}
+
+@test "without TMPDIR a job runs to its end, waits to start again until it is back, and says so" {
+    export TMPDIR=$BATS_TEST_TMPDIR/tmp
+    mkdir "$TMPDIR"
+    plan 'records 0 5; checkpoint 5; rm -rf "$TMPDIR"; sleep 1.2; exit 0'
+    supervised -np 2 --restarts 1 -- train
+    [ "$status" -eq 0 ]
+    [ "$(life end '[.code, .useful_steps] | @tsv')" = $'0\t5' ]
+    # Removed while the job runs, and not back between its starts. This host is not fit, then; hosts that have theirs are.
+    three_hosts
+    sed -i 's|^ *eval|export TMPDIR=$HOSTS/$host; &|' "$bin/ssh"
+    for hosts in '-np 2' '-H n1:1,n2:1'; do
+        rm -rf "$OUT"
+        mkdir -p "$TMPDIR"
+        plan 'records 0 5; checkpoint 5; rm -rf "$TMPDIR"; exit 5' 'exit 0'
+        # shellcheck disable=SC2086 # two words
+        supervised $hosts --restarts 1 --wait-hosts 1 -- train
+        [ "$status" -eq "$([[ $hosts == -np* ]] && echo 5 || echo 4)" ]
+        [ "$(starts)" -eq 1 ]
+        [ "$(grep -c 'error: ' <<<"$output")" -eq 1 ]
+        [[ "$(grep 'error: ' <<<"$output")" == *"$TMPDIR"* ]]
+        [ "$(life fault '[.code, .steps] | @tsv' | head -n 1)" = $'5\t5' ]
+        [ "$(life end .code)" -eq "$status" ]
+    done
+    # It comes back while the job waits.
+    rm -rf "$OUT" "$TMPDIR" log
+    mkdir "$TMPDIR"
+    plan 'records 0 5; checkpoint 5; rm -rf "$TMPDIR"; exit 5' 'records 5 9; sleep 0.5; exit 0'
+    (wait_for grep -qs 'waiting for hosts' log && mkdir "$TMPDIR") 3>&- &
+    background -np 2 --restarts 1 -- train
+    ended
+    [ "$code" -eq 0 ]
+    [ "$(life end '[.restarts, .useful_steps] | @tsv')" = $'1\t9' ]
+    [ -z "$(ls "$TMPDIR")" ]
+    # A signal still asks for a checkpoint.
+    rm -rf "$OUT"
+    plan 'trap "echo checkpoint; exit 0" USR1; trap "exit 1" TERM; rm -rf "$TMPDIR"; touch "$HOSTS/up"; while :; do sleep 0.05; done'
+    background -np 2 --restarts 3 -- train
+    wait_for grep -q '^started' log
+    wait_for test -e "$HOSTS/up"
+    kill -USR1 "$job"
+    ended
+    [ "$code" -eq 0 ]
+    grep -q '^checkpoint$' log
+}
+
+@test "a fifo or a link in place of job.jsonl while the job runs: nothing is written there, and the record is whole" {
+    echo mine >kept
+    for put in mkfifo 'ln -s "$PWD/kept"' mkdir; do
+        rm -rf "$OUT"
+        plan "records 0 5; checkpoint 5; mv \"\$OUT/job.jsonl\" held; $put \"\$OUT/job.jsonl\"; exit 5" 'records 5 9; sleep 0.5; exit 0'
         supervised -np 2 --restarts 1 -- train
         [ "$status" -eq 0 ]
-        [[ -d precious && -d abc123 && -d dptrain-job.abc123 && -d $TMPDIR/dptrain-job.abc12 ]]
+        [ "$(starts)" -eq 2 ]
+        [ "$(<kept)" = mine ]
+        [ "$(jq -r .record held | paste -sd ' ')" = "job_start job_ranks job_training job_fault job_ranks job_training job_end" ]
+        [[ $put != mkfifo || -p $OUT/job.jsonl ]]
+        # The next job says what is wrong there.
+        supervised -np 2 --restarts 1 -- train
+        [ "$status" -eq 3 ]
+        [[ "$output" == *"$OUT/job.jsonl: "* && ! -e $HOSTS/mpirun.words ]]
     done
-    [ ! -e "$TMPDIR/dptrain-job.abc123" ]
+}
+
+@test "a supervisor that is killed between two starts, or while it asks hosts: the next one goes on" {
+    # Waits after the second fault.
+    plan 'records 0 5; exit 5' 'exit 5' 'records 5 9; sleep 0.5; exit 0'
+    background -np 2 --restarts 5 -- train
+    wait_for grep -q 'starting again in 4 s' log
+    kill -KILL "$job"
+    wait "$job" || true
+    run timeout 60 "$run_sh" -np 2 --restarts 5 -- train
+    echo "$output"
+    [ "$status" -eq 0 ]
+    [ "$(starts)" -eq 3 ]
+    [[ "$output" == *"going on with job "*", whose supervisor was killed"* && "$(words 3)" == *"train --resume auto" ]]
+    [ "$(life end '[.code, .restarts, .useful_steps] | @tsv')" = $'0\t2\t9' ]
+    # n2 does not answer the question before the second start, nor the sweep before it.
+    three_hosts
+    stand_in ssh <<<'host=${*: -2:1}; export FAKE_HOST=$host DPTRAIN_SYSFS=$HOSTS/$host/sys
+        script=$(cat; echo x)
+        part=$(grep -oE "^(sweep|fleet|probe) " <<<"$script")
+        [[ $host != n2 || ! -e $HOSTS/${part% }.hangs ]] || { echo $$ >"$HOSTS/${part% }.asked"; exec sleep 60; }
+        bash -s <<<"${script%x}"'
+    for part in sweep fleet; do
+        rm -rf "$OUT"
+        plan "records 0 5; checkpoint 5; touch \"\$HOSTS/$part.hangs\"; exit 5" 'records 5 9; sleep 0.5; exit 0'
+        background -H n1:1,n2:1 --restarts 5 -- train
+        wait_for test -s "$HOSTS/$part.asked"
+        kill -KILL "$job"
+        wait "$job" || true
+        # What it asked ends with it.
+        gone() { [[ $(ps -o stat= -p "$(<"$HOSTS/$part.asked")") != [^Z]* ]]; }
+        wait_for gone
+        rm "$HOSTS/$part.hangs"
+        run timeout 60 "$run_sh" -H n1:1,n2:1 --restarts 5 -- train
+        echo "$output"
+        [ "$status" -eq 0 ]
+        [ "$(starts)" -eq 2 ]
+        [[ "$(words 2)" == *"-np 2 -H n1:1,n2:1 "*"train --resume auto" ]]
+        [ "$(life end '[.code, .useful_steps] | @tsv')" = $'0\t9' ]
+        "$root/dptrain" report --check "$OUT/job.jsonl"
+    done
+}
+
+@test "a full disk under the run's folder: its record is lost, with one message, and the job goes on" {
+    mkdir disk
+    unshare -m mount -t tmpfs -o size=1m tmpfs disk 2>/dev/null || skip "this user cannot mount a tmpfs"
+    OUT=$PWD/disk/run
+    plan 'records 0 5; checkpoint 5; head -c 2M /dev/zero >"$OUT/fill" 2>&-; exit 5' 'exit 5' 'rm "$OUT/fill"; exit 0'
+    # A page of the file is left, which the command fills.
+    run unshare -m bash -c 'mount -t tmpfs -o size=1m tmpfs disk; timeout 60 "$@" && cp "$OUT/job.jsonl" held
+        timeout 60 "$@" && cp "$OUT/job.jsonl" next' - "$run_sh" -np 2 --restarts 3 -- train --long "$(printf 'a%.0s' {1..3000})"
+    echo "$status: $output"
+    [ "$status" -eq 0 ]
+    [ "$(starts)" -eq 4 ]
+    [ "$(grep -c "cannot write $OUT/job.jsonl (No space left on device)" <<<"$output")" -eq 1 ]
+    # What was written before can be read, and the torn rest is dropped.
+    [ "$(head -n 2 held | jq -r .record | paste -sd ' ')" = "job_start job_ranks" ]
+    [[ "$(jq -r .record next | paste -sd ' ')" == "job_start job_ranks "*" job_continue job_ranks job_end" ]]
+    "$root/dptrain" report --check next
+}
+
+@test "a folder that job.jsonl names is refused, and nothing is removed" {
+    export TMPDIR=$BATS_TEST_TMPDIR/tmp
+    mkdir -p "$TMPDIR"/dptrain-{job,run}.{z,abc123} precious abc123
+    plan 'exit 0'
+    for folder in abc123 "$TMPDIR/dptrain-job.z/../../precious" "$TMPDIR/dptrain-job.abc123" "$TMPDIR/dptrain-run.abc123" "$PWD/precious"; do
+        rm -rf "$OUT" && mkdir "$OUT"
+        begun gone "s|}\$|,\"folder\":\"$folder\"}|" >"$OUT/job.jsonl"
+        supervised -np 2 --restarts 1 -- train
+        [ "$status" -eq 3 ]
+        [[ "$output" == *"$OUT/job.jsonl:1: "*'"folder"'* && ! -e $HOSTS/mpirun.words ]]
+        [[ -d precious && -d abc123 && "$(cd "$TMPDIR" && echo *)" == "dptrain-job.abc123 dptrain-job.z dptrain-run.abc123 dptrain-run.z" ]]
+    done
 }
 
 @test "steps that a file claims do not hang the summary" {
@@ -412,23 +679,17 @@ place() { echo "$(hostname) $(<"/proc/sys/kernel/random/boot_id") $(readlink /pr
     [[ "$output" == *"going on with job "*", whose supervisor was killed"* ]]
 }
 
-@test "a start that is killed is a fault like others" {
-    plan 'records 0 5; checkpoint 5; kill -KILL $PPID; exec sleep 60' 'exit 0'
+@test "mpirun that is killed is a fault like others, and its ranks are ended" {
+    plan 'env "$(grep -o "DPTRAIN_JOB=[^ ]*" <<<"$*")" sleep 60 >&- 2>&- & echo $! >"$HOSTS/rank"; records 0 5; checkpoint 5; kill -KILL $$' \
+        'records 5 9; sleep 0.5; exit 0'
     supervised -np 2 --restarts 1 -- train
     [ "$status" -eq 0 ]
     [ "$(starts)" -eq 2 ]
-    [[ "$output" == *"run.sh's start was killed by signal 9 (SIGKILL)"* ]]
-}
-
-@test "a start that the shell reaped while it did something else is noticed at once" {
-    {
-        sed -n '/^job_wait()/,/^}/p' "$root/scripts/launch/job.sh"
-        echo 'bash -c "kill -KILL \$\$" & child=$!; while kill -0 $child; do sleep 0.1; done; (exit 0); sleep 0.1; job_wait $child 600; echo "code $code"'
-    } >wait.sh
-    run timeout 60 bash wait.sh
-    echo "$output"
-    [ "$status" -eq 0 ]
-    [[ "$output" == *"code 137" ]]
+    [[ "$output" == *"run.sh: error: mpirun was killed by signal 9 (SIGKILL)"* ]]
+    [ "$(life fault '[.code, .host, .rank, .steps] | @tsv')" = $'5\t\t\t5' ]
+    [[ "$(life fault .what)" == *mpirun*SIGKILL* ]]
+    # Its parent may not wait for it.
+    [[ ! -e /proc/$(<"$HOSTS/rank")/environ || -z "$(tr -d '\0' <"/proc/$(<"$HOSTS/rank")/environ")" ]]
 }
 
 three_hosts() {
@@ -459,17 +720,30 @@ lost() { # HOST
     [ "$(life ranks '.hosts | join(" ")' | sed -n 2p)" = "n1 n3" ]
 }
 
-@test "daemons of earlier starts are looked for on hosts that have not answered since, and nowhere else" {
+@test "daemons of earlier starts are looked for on hosts that have not answered since, and no longer" {
     three_hosts
+    # What each question to the hosts before a start says of earlier daemons.
+    stand_in ssh <<<'host=${*: -2:1}; [[ ! -e $HOSTS/$host/down ]] || { echo "ssh: connect to host $host port 22: Connection refused" >&2; exit 255; }
+        export FAKE_HOST=$host DPTRAIN_SYSFS=$HOSTS/$host/sys
+        script=$(cat; echo x)
+        call=$(grep "^fleet " <<<"$script") && { eval "set -- $call"; echo "$host ${4% }" >>"$HOSTS/families"; }
+        bash -s <<<"${script%x}"'
     uri='eval set -- $(tail -n 1 "$HOSTS/mpirun.words"); while [[ $1 != --report-uri ]]; do shift; done; echo "$((n << 16)).0;tcp://" >"$2"
-        cat "$TMPDIR"/dptrain-job.*/families >>"$HOSTS/families"; echo "start $n" >>"$HOSTS/families"'
+        echo "start $n $$" >>"$HOSTS/families"'
     uri=${uri//$'\n'/;}
-    plan "$uri; checkpoint 1; exit 5" "$uri; $(lost n2)" "$uri; checkpoint 3; rm \"\$HOSTS/n2/down\"; exit 5" "$uri; exit 0"
-    export TMPDIR=$BATS_TEST_TMPDIR/tmp && mkdir "$TMPDIR"
+    plan "$uri; checkpoint 1; exit 5" "$uri; $(lost n2)" "$uri; checkpoint 3; rm \"\$HOSTS/n2/down\"; exit 5" "$uri; checkpoint 4; exit 5" \
+        "$uri; exit 0"
     supervised -H n1:2,n2:2,n3:2 --restarts 2 --cool-down 0 -- train
     cat "$HOSTS/families"
     [ "$status" -eq 0 ]
-    [ "$(sed -E 's/ [0-9]+ / PID /' "$HOSTS/families" | paste -sd ,)" = "start 1,start 2,$((2 << 16)) PID n2,start 3,start 4" ]
+    pid=$(sed -n 's/^start 2 //p' "$HOSTS/families")
+    lost=$((2 << 16)):$pid
+    # Hosts are asked side by side.
+    between() { sed "0,/^start $1 /d; /^start/,\$d" "$HOSTS/families" | sort | paste -sd ,; } # START
+    [ "$(between 1)" = "n1 ,n2 ,n3 " ]
+    [ "$(between 2)" = "n1 $lost,n3 $lost" ]
+    [ "$(between 3)" = "n1 $lost,n2 $lost,n3 $lost" ]
+    [ "$(between 4)" = "n1 ,n2 ,n3 " ]
 }
 
 @test "a host is left out if it fails a check, or differs from the others" {

@@ -12,11 +12,7 @@ setup() {
     export HOSTS=$BATS_TEST_TMPDIR/hosts HOME=$BATS_TEST_TMPDIR/home
     mkdir "$bin" "$HOSTS" "$HOME"
     cd "$BATS_TEST_TMPDIR" || return
-    # `dptrain hosts show --format tsv SOURCE`: SOURCE is a file of rows, or a list.
-    stand_in dptrain <<<'[[ $1 == hosts ]] || exit 0
-        if [[ -f $5 ]]; then cat "$5"; else
-            tr , "\n" <<<"$5" | awk -F: -v OFS="\t" "{ print \$1, \$2, \"-\", \"-\", \"-\", \"-\", NR == 1 ? \"yes\" : \"no\", \"-\", \"-\", \"-\" }"
-        fi'
+    stand_in dptrain </dev/null
     # ssh OPTIONS HOST COMMAND: uses the last two words.
     stand_in ssh <<<'host=${*: -2:1} command=${!#}
         echo "$*" >>"$HOSTS/ssh.log"
@@ -54,6 +50,11 @@ host() { # NAME INTERFACE=ADDRESS/BITS...
 speed() { # HOST INTERFACE MBIT
     mkdir -p "$HOSTS/$1/sys/class/net/$2"
     echo "$3" >"$HOSTS/$1/sys/class/net/$2/speed"
+}
+
+# ssh that also keeps its configuration, -F FILE.
+stand_in_with_config() {
+    sed -i '2i [[ $1 != -F ]] || { cp "$2" "$HOSTS/config.$$" && mv "$HOSTS/config.$$" "$HOSTS/config"; } || exit 255' "$bin/ssh"
 }
 
 # An adapter in /sys, from Mellanox or Amazon.
@@ -109,24 +110,24 @@ has() { # WORDS...
     cores=$(bash -c '. "$1/scripts/lib.sh"; allowed_cores' _ "$root")
     printf '#!/bin/sh\nprintf "GPU %%d: one\\n" 0 1 2\n' >"$HOSTS/a/bin/nvidia-smi"
     chmod +x "$HOSTS/a/bin/nvidia-smi"
-    printf 'a\t-\t-\t-\t-\t-\tyes\t-\t-\t-\nb\t-\t-\t-\t-\t-\tno\t-\t-\t-\n' >open.tsv
-    line -hostfile open.tsv -- train
+    printf 'a\nb\n' >open
+    line -hostfile open -- train
     has "slots of a: 3, one per GPU" "slots of b: $cores, one per core" "-np $((3 + cores)) -H a:3\\,b:$cores "
     # The probe is the only login.
     [ "$(wc -l <"$HOSTS/ssh.log")" -eq 2 ]
     for words in "--device cpu" --device=ref; do
         # shellcheck disable=SC2086 # these are words
-        line -hostfile open.tsv -- train $words
+        line -hostfile open -- train $words
         has "slots of a b: $cores, one per core" "-np $((2 * cores)) -H a:$cores\\,b:$cores "
     done
-    line -hostfile open.tsv -np 2 -- train
+    line -hostfile open -np 2 -- train
     has "-np 2 -H a:2 "
-    line -hostfile open.tsv --num-gpus 4 -- train
+    line -hostfile open --num-gpus 4 -- train
     has "-np 8 -H a:4\\,b:4 "
-    line -hostfile open.tsv --no-checks --interface 10.0.0.0/24 --transport tcp -- train
+    line -hostfile open --no-checks --interface 10.0.0.0/24 --transport tcp -- train
     has "slots of a: 3, one per GPU" "-np $((3 + cores)) -H a:3\\,b:$cores "
     rm -r "$HOSTS/b"
-    line -hostfile open.tsv --no-checks --interface 10.0.0.0/24 --transport tcp -- train
+    line -hostfile open --no-checks --interface 10.0.0.0/24 --transport tcp -- train
     [ "$status" -eq 4 ]
     has "b has no slots=N, and does not say its cores: refused"
 }
@@ -134,28 +135,29 @@ has() { # WORDS...
 @test "the chief comes first, in a separate part if this host is another one" {
     line -H a:2,b:1 --chief b
     has "-np 3 -H b:1\\,a:2 "
-    stand_in hostname <<<'echo "${FAKE_HOST:-a}"'
-    DPTRAIN_SYSFS=$HOSTS/a/sys FAKE_HOST=a line -H a:2,b:1 --chief b
-    has "-np 1 -H b:1 $DPTRAIN_BIN : " " -np 2 -H a:2 $DPTRAIN_BIN"
+    local here
+    here=$(uname -n)
+    DPTRAIN_SYSFS=$HOSTS/a/sys FAKE_HOST=a line -H "$here:2,b:1" --chief b
+    has "-np 1 -H b:1 $DPTRAIN_BIN : " " -np 2 -H $here:2 $DPTRAIN_BIN"
     line -H a:2,b:1 --chief c
     [ "$status" -eq 2 ]
     has "--chief c: the hosts are a b"
 }
 
 @test "the positional form of launch recipes" {
-    printf 'a\t4\t-\t-\t-\t-\tyes\t-\t-\t-\nb\t4\t-\t-\t-\t-\tno\t-\t-\t-\n' >hosts.tsv
-    line 8 256 hosts.tsv
+    printf 'a slots=4\nb slots=4\n' >hostfile
+    line 8 256 hostfile
     has "-np 8 -H a:4\\,b:4 $DPTRAIN_BIN train --batch-per-rank 256"
-    line 4 32 hosts.tsv train --epochs 2
+    line 4 32 hostfile train --epochs 2
     has "-np 4 -H a:4 $DPTRAIN_BIN train --batch-per-rank 32 --epochs 2"
-    line -np 2 4 32 hosts.tsv
+    line -np 2 4 32 hostfile
     [ "$status" -eq 2 ]
-    line -hostfile hosts.tsv 4 32 hosts.tsv
+    line -hostfile hostfile 4 32 hostfile
     [ "$status" -eq 2 ]
     has "hosts given twice"
-    line 4 32 nowhere.tsv
+    line 4 32 nowhere
     [ "$status" -eq 2 ]
-    has "cannot read the hostfile nowhere.tsv"
+    has "cannot read the hostfile nowhere"
 }
 
 @test "the fastest of several subnets is used; an interface of a single host never" {
@@ -284,9 +286,9 @@ has() { # WORDS...
     sed -i 's/^ *eval "$command"/cat "$HOSTS\/$host\/noise" 2>\&-; &/' "$bin/ssh"
     printf '%s\n' "gpus $code" "cores $code" 'cores 08' "check $code" "newest $code" "ephemeral $code 7" 'addr e9 fd00::1/999999999999999999' \
         "addr $code 10.0.0.9/$code" "ofi $PWD" 'name ../*' >"$HOSTS/b/noise"
-    printf 'a\t-\t-\t-\t-\t-\tyes\t-\t-\t-\nb\t-\t-\t-\t-\t-\tno\t-\t-\t-\n' >open.tsv
+    printf 'a\nb\n' >open
     for h in a b; do rdma $h efa_0 efa ACTIVE Unspecified; done
-    run timeout 60 "$run_sh" --dry-run -hostfile open.tsv --ports 20000-20999 -- train
+    run timeout 60 "$run_sh" --dry-run -hostfile open --ports 20000-20999 -- train
     echo "$output"
     [ "$status" -eq 0 ]
     [ ! -e "$HOSTS/PWN" ]
@@ -315,15 +317,225 @@ has() { # WORDS...
     has "invalid DPTRAIN_ASK_SECONDS"
 }
 
+@test "hosts whose names are alike up to the first dot: mpirun is told to use all of them" {
+    local h n=10
+    for h in n.alpha n.beta n.gamma n m.alpha 10.0.0.7; do
+        n=$((n + 1))
+        host $h eth0=10.0.0.$n/24
+    done
+    line -H n.alpha:1,a:1,n.beta:1,n.gamma:1
+    [ "$status" -eq 0 ]
+    has "--mca orte_keep_fqdn_hostnames 1 " "-np 4 -H n.alpha:1\\,a:1\\,n.beta:1\\,n.gamma:1 "
+    line -H n:1,n.beta:1
+    has "--mca orte_keep_fqdn_hostnames 1 "
+    FAKE_MPI=5.0.6 line -H n.alpha:1,n.beta:1
+    has "--prtemca prte_keep_fqdn_hostnames 1 "
+    line -H n.alpha:1,n.beta:1 --no-checks --interface eth0 --transport tcp
+    has "--mca orte_keep_fqdn_hostnames 1 "
+    # The user's value replaces it.
+    line -H n.alpha:1,n.beta:1 --mca orte_keep_fqdn_hostnames 0
+    has "--mca orte_keep_fqdn_hostnames 0 "
+    [ "$(grep -o keep_fqdn <<<"${lines[-1]}" | wc -l)" -eq 1 ]
+    # Names that differ before the dot, and addresses.
+    mv "$HOSTS/a" "$HOSTS/10.0.0.1"
+    for h in n.alpha:1,m.alpha:1 n.alpha:1,b:1 10.0.0.1:1,10.0.0.7:1; do
+        line -H $h
+        [[ "$status" -eq 0 && "$output" != *keep_fqdn* ]]
+    done
+}
+
+@test "a login shell that cannot start mpirun's daemon is named, with its host" {
+    export SHELL_OF
+    printf '#!/bin/sh\n[ "$1" = passwd ] && echo "me:x:1:1:Me:/home/me:$SHELL_OF"\n' >"$HOSTS/b/bin/getent"
+    chmod +x "$HOSTS/b/bin/getent"
+    for SHELL_OF in /usr/bin/fish /opt/nu; do
+        run "$run_sh" -H a:1,b:1
+        echo "$output"
+        [ "$status" -eq 4 ]
+        has "b: its login shell $SHELL_OF "
+        [[ "$output" != *"a: "* && ! -e $HOSTS/mpirun.words ]]
+    done
+    for SHELL_OF in /bin/zsh /usr/bin/tcsh /bin/bash ''; do
+        line -H a:1,b:1
+        [ "$status" -eq 0 ]
+    done
+    # No daemon is started on this machine.
+    SHELL_OF=/usr/bin/fish
+    cp "$HOSTS/b/bin/getent" "$bin"
+    DPTRAIN_SYSFS=$HOSTS/a/sys FAKE_HOST=a line -H "$(uname -n):1"
+    [ "$status" -eq 0 ]
+}
+
+@test "one host under two names: both are named, and nothing starts" {
+    stand_in hostname <<<'echo "${SAME:-$FAKE_HOST}"'
+    host c eth0=10.0.0.3/24
+    SAME=node7 run "$run_sh" -H a:1,b:1
+    echo "$output"
+    [ "$status" -eq 2 ]
+    has "a and b are one host, node7"
+    [ ! -e "$HOSTS/mpirun.words" ]
+    stand_in hostname <<<'echo "${FAKE_HOST/c/a}"'
+    line -H a:1,b:1,c:1
+    [ "$status" -eq 2 ]
+    has "a and c are one host, a"
+    # Hosts may have one name, as containers do.
+    printf '#!/bin/sh\n[ "$1" = /proc/self/ns/net ] && echo "net:[$FAKE_HOST]1" && exit\nexec /usr/bin/readlink "$@"\n' >"$HOSTS/a/bin/readlink"
+    sed 's/\]1/]2/' "$HOSTS/a/bin/readlink" >"$HOSTS/c/bin/readlink"
+    chmod +x "$HOSTS"/?/bin/readlink
+    line -H a:1,b:1,c:1
+    [ "$status" -eq 0 ]
+}
+
+@test "one host under two names is also found when a supervised job gathers its hosts" {
+    stand_in hostname <<<'echo node7'
+    stand_in dptrain <<<'[[ "$*" != *--print-config ]] || printf "%s\n" "model = mlp" "resume = none" "out = $HOSTS/out"'
+    for words in "-H a:1,b:1" "--hosts-command echo\ a:1,b:1" "-H a:1,b:1 --min-ranks 1 --wait-hosts 1"; do
+        eval "words=($words)"
+        run "$run_sh" "${words[@]}" --restarts 1
+        echo "$output"
+        [ "$status" -eq 2 ]
+        has "a and b are one host, node7"
+        [ ! -e "$HOSTS/mpirun.words" ]
+    done
+}
+
+@test "after a fault, hosts that need an ssh configuration are reached, also if the temporary folder is cleaned" {
+    export TMPDIR=$BATS_TEST_TMPDIR/tmp CLEAN
+    mkdir "$TMPDIR"
+    sed -i '2i [[ $1 != -F || -e $2 ]] || { echo "Can'"'"'t open user config file $2" >\&2; exit 255; }' "$bin/ssh"
+    printf '%s\n' 'nodes: [{address: a, chief: true, port: 2200, ssh_config: one}, {address: b, ssh_config: one}]' 'ssh: {one: {username: me}}' >hosts.yaml
+    stand_in mpirun <<<'[[ $1 != --version ]] || exit 0
+        echo started; eval "$CLEAN"; echo "dptrain: error: timed out (rank 1 on b)" >&2; exit 5'
+    for CLEAN in : 'rm -r "$TMPDIR"/dptrain-run.*'; do
+        rm -f "$HOSTS/ssh.log"
+        run timeout 60 "$run_sh" -hostfile hosts.yaml
+        echo "$output"
+        [ "$status" -eq 5 ]
+        has "timed out (rank 1 on b)"
+        [[ "$output" != *"could not be reached"* ]]
+        # The probe, and the cleaning up.
+        [ "$(wc -l <"$HOSTS/ssh.log")" -eq 4 ]
+        [ -z "$(ls "$TMPDIR")" ]
+    done
+}
+
+@test "a hostile host ends the job with its name, in time, and its words reach nobody as they are" {
+    local body bodies
+    export DPTRAIN_ASK_SECONDS=2 CODE='`>"$HOSTS/PWN"`$(>"$HOSTS/PWN");>"$HOSTS/PWN"'
+    # Of the host b, another program answers.
+    sed -i 's/^ *eval "$command"/[[ ! -e $HOSTS\/$host\/answers ]] || . "$HOSTS\/$host\/answers"; &/' "$bin/ssh"
+    bodies=(
+        # A complete answer with escape sequences and code, and the same on standard error.
+        'all() { printf "%s\n" "name $CODE" "machine $CODE" "program $CODE" "wdir ok" "orted yes" \
+            $'\''shell /bin/\e[31m$(>"$HOSTS/PWN")\a'\'' $'\''full \e]0;title\a\e[2J'\''"$CODE" end; }; all; all >&2; exit 0'
+        $'printf \'\\e[2J\\r\\x9b31m%s\\n\' "$CODE" >&2; exit 1'
+        'exec yes'
+        'exec yes $'\''\e[31mno end'\'' >&2'
+        'exec yes "cores 5"'
+        'exec sleep 100'
+        'exit 0'
+        'head -c 10000000 /dev/zero | tr "\0" "\033" >&2; exit 255'
+        'trap "" TERM; while :; do sleep 1; done')
+    for body in "${bodies[@]}"; do
+        echo "$body" >"$HOSTS/b/answers"
+        SECONDS=0
+        run timeout 30 "$run_sh" -H a:1,b:1
+        echo "$body: $SECONDS s: ${output:0:2000}"
+        [ "$status" -eq 4 ]
+        has "b: " " of 2 hosts cannot take part"
+        ((SECONDS <= 8 && ${#output} < 4000))
+        ! LC_ALL=C grep -q $'[\001-\010\013-\037\177]' <<<"$output" || return 1
+        [[ ! -e $HOSTS/PWN && ! -e $HOSTS/mpirun.words ]]
+    done
+    # After a fault.
+    cat >"$HOSTS/b/answers" <<<'script=$(cat); [[ $script == *"sweep '\''"* ]] || exec bash -s <<<"$script"
+        printf "swept \e[2J%s\nphase 1 \e[31m%s\nend\n" "$CODE" "$CODE"; exit 0'
+    stand_in mpirun <<<'[[ $1 != --version ]] || exit 0
+        echo started; rule=$(printf %074d 0 | tr 0 -)
+        printf "%s\n" "$rule" "process rank 1 with PID 7 on node b exited on signal 9 (Killed)." "$rule" >&2; exit 137'
+    run timeout 60 "$run_sh" -H a:1,b:1
+    echo "$output"
+    [ "$status" -eq 5 ]
+    has "b: cleaned up after the job: ?[2J" "rank 1 on b was killed by signal 9" 'in "?[31m'
+    ! LC_ALL=C grep -q $'[\001-\010\013-\037\177]' <<<"$output" || return 1
+    [ ! -e "$HOSTS/PWN" ]
+}
+
+@test "--config: options from a file, and the command line wins" {
+    printf '%s\n' '# a job' 'np = 3' 'mca = pml cm' 'x = FROM=file' 'log-dir = logs' >job.conf
+    line --config job.conf -- train
+    [ "$status" -eq 0 ]
+    has "-np 3 " "--mca pml cm " "-x DPTRAIN_LOG_DIR "
+    line --config job.conf -np 2 --mca pml ob1 -- train
+    [ "$status" -eq 0 ]
+    has "-np 2 " "--mca pml ob1 "
+    [[ "$output" != *"pml cm"* ]]
+    printf 'host = a:1,b:1\nnum-gpus = 2\ntransport = tcp\n' >hosts.conf
+    line --config hosts.conf
+    has "-np 4 -H a:2\\,b:2 " "transport tcp: set by --transport"
+    line --config hosts.conf -H b:3 --num-gpus 1
+    has "-np 1 -H b:1 "
+    printf '%s\n' 'np = 2' '' 'nq = 3' >bad.conf
+    line --config bad.conf
+    [ "$status" -eq 2 ]
+    has "bad.conf, line 3: " --nq
+    printf '%s\n' 'np = two' >bad.conf
+    line --config bad.conf
+    [ "$status" -eq 2 ]
+    has "bad.conf, line 1: " np two
+    line --config no.conf
+    [ "$status" -ne 0 ]
+    has no.conf
+}
+
+# The words of mpirun in a dry run and at a start are equal, but for what a start alone needs: the file that names its daemons, the
+# job's id, and the file that says what the user sent. OpenMPI 4 starts without -q, since its messages name lost ranks.
+as_printed() { # ARGUMENTS...
+    local i dry start=() words
+    rm -f "$HOSTS/mpirun.words"
+    line "$@"
+    [[ "$status" -eq 0 && ! -e $HOSTS/mpirun.words ]]
+    eval "dry=(${lines[-1]})"
+    run "$run_sh" "$@"
+    [ "$status" -eq 0 ]
+    mapfile -d '' words <"$HOSTS/mpirun.words"
+    for ((i = 0; i < ${#words[@]}; i++)); do
+        case ${words[i]}:${words[i + 1]:-} in --report-uri:* | -x:DPTRAIN_JOB=* | -x:DPTRAIN_ASKED) i=$((i + 1)) ;; *) start+=("${words[i]}") ;; esac
+    done
+    [ "${dry[0]}" = mpirun ]
+    [[ ${dry[1]} != -q ]] || dry=("${dry[0]}" "${dry[@]:2}")
+    # The folder for temporary files has another name each time.
+    diff <(printf '%s\n' "${dry[@]:1}" | sed 's/dptrain-run\.[^/]*/WORK/') <(printf '%s\n' "${start[@]}" | sed 's/dptrain-run\.[^/]*/WORK/')
+}
+
+@test "a dry run prints the command that a start uses" {
+    stand_in mpirun <<<'if [[ $1 == --version ]]; then echo "mpirun (Open MPI) ${FAKE_MPI:-4.1.4}"; exit; fi
+        printf "%s\0" "$@" >"$HOSTS/mpirun.words"; echo started'
+    printf 'MINE=a  b\n' >mine.env
+    printf '%s\n' 'nodes:' '- {address: a, gpus: [0, 2], chief: true, port: 2200, ssh_config: one}' '- {address: b, gpus: 2, ssh_config: two}' 'ssh:' \
+        '  one: {shared_envs: {B: "a b;\"c"}}' '  two: {setup: ". /opt/venv; x=$y"}' >hosts.yaml
+    for FAKE_MPI in 4.1.4 5.0.6; do
+        export FAKE_MPI
+        as_printed -np 2 -- train --out $'a b\'c"\n\t$d\\ ~*' --name '' '#x' '~' 'x=~'
+        as_printed -H a:2,b:1 --ports 20000-20999 --mca coll '^hcoll,x y' --log-dir logs -- train
+        as_printed -hostfile hosts.yaml --env-file mine.env -x Q='it'"'"'s' --report-bindings -- bench comm
+    done
+}
+
 @test "ssh: setup_ssh.sh's configuration if it covers the hosts, otherwise port, user and key of their description" {
     line -H a:1,b:1 --ssh-port 2222
     has "plm_rsh_args -o\\ BatchMode=yes\\ -o\\ ConnectTimeout=10\\ -p\\ 2222"
-    printf 'a\t1\t-\t2200\tme\t-\tyes\t-\t-\t-\nb\t1\t-\t-\t-\t/keys/b\tno\t-\t-\t-\n' >hosts.tsv
-    line -hostfile hosts.tsv
-    has "plm_rsh_args -F\\ " "--mca plm_rsh_no_tree_spawn 1"
+    printf '%s\n' 'nodes: [{address: a, chief: true, port: 2200, ssh_config: one}, {address: b, ssh_config: two}]' \
+        'ssh: {one: {username: me}, two: {key_file: /keys/b}}' >hosts.yaml
+    # What is temporary is gone when the job ends.
+    stand_in_with_config
+    line -hostfile hosts.yaml
+    has "plm_rsh_args -F\\ " "--mca plm_rsh_no_tree_spawn 1" "-np 2 -H a:1\\,b:1 "
+    grep -A 2 '^Host a$' "$HOSTS/config" | tr -s '\n ' ' ' | grep -F 'Host a Port 2200 User me'
+    grep -A 1 '^Host b$' "$HOSTS/config" | grep -F 'IdentityFile "/keys/b"'
     mkdir "$HOME/.ssh"
     printf 'Host a\n  Port 1\nHost b x\n' >"$HOME/.ssh/dptrain_config"
-    line -hostfile hosts.tsv
+    line -hostfile hosts.yaml
     has "plm_rsh_args -F\\ $HOME/.ssh/dptrain_config\\ -o"
     [[ "$output" != *no_tree_spawn* ]]
     grep -q -- "-F $HOME/.ssh/dptrain_config .* b bash -s" "$HOSTS/ssh.log"
@@ -334,16 +546,15 @@ has() { # WORDS...
 
 @test "an IPv6 address gets an alias for mpirun, which the ssh configuration resolves" {
     host ip6-fd77--2 eth0=10.0.0.5/24
-    stand_in ssh <<<'cp "$2" "$HOSTS/config"; host=${*: -2:1}
-        export FAKE_HOST=$host DPTRAIN_SYSFS=$HOSTS/$host/sys; eval "${!#}"'
-    printf 'a\t1\t-\t-\t-\t-\tyes\t-\t-\t-\nfd77::2\t1\t-\t2200\t-\t-\tno\t-\t-\t-\n' >hosts.tsv
-    line -hostfile hosts.tsv
+    stand_in_with_config
+    printf '%s\n' 'nodes: [{address: a, chief: true, ssh_config: all}, {address: "fd77::2", port: 2200, ssh_config: all}]' 'ssh: {all: {}}' >hosts.yaml
+    line -hostfile hosts.yaml
     [ "$status" -eq 0 ]
     has "-np 2 -H a:1\\,ip6-fd77--2:1 " "--mca plm_rsh_no_tree_spawn 1"
     grep -A2 'Host ip6-fd77--2$' "$HOSTS/config" | tr -s '\n ' ' ' | grep -F 'HostName fd77::2 Port 2200'
     mkdir "$HOME/.ssh"
     printf 'Host a\nHost fd77::2 ip6-fd77--2\n  HostName fd77::2\n' >"$HOME/.ssh/dptrain_config"
-    line -hostfile hosts.tsv
+    line -hostfile hosts.yaml
     has "plm_rsh_args -F\\ $HOME/.ssh/dptrain_config\\ -o" "-H a:1\\,ip6-fd77--2:1 "
 }
 
@@ -426,7 +637,7 @@ job_that_prints() {
     has "--bind-to core"
     line --mpi-args '-np 4'
     [ "$status" -eq 2 ]
-    has "--mpi-args: give -np to run.sh itself"
+    has "--mpi-args: write -np outside of it"
     line --mpi-args 'a "b'
     [ "$status" -eq 2 ]
     line --mca pml
@@ -450,8 +661,7 @@ job_that_prints() {
 }
 
 @test "in an allocation of PBS or LSF: on its hosts" {
-    # Lines of a host add up: hosts.bats.
-    printf 'a\t2\t-\t-\t-\t-\tyes\t-\t-\t-\nb\t1\t-\t-\t-\t-\tno\t-\t-\t-\n' >nodes
+    printf 'a\na\nb\n' >nodes
     PBS_NODEFILE=$PWD/nodes line train
     has "the hosts are those of this allocation: $PWD/nodes" "-np 3 -H a:2\\,b:1 "
     LSB_DJOB_HOSTFILE=$PWD/nodes line --num-gpus 4 train
@@ -462,13 +672,13 @@ job_that_prints() {
 
 @test "the spellings of other launchers, and what to write instead of their options" {
     local words
-    printf 'a\t4\t-\t-\t-\t-\tyes\t-\t-\t-\nb\t4\t-\t-\t-\t-\tno\t-\t-\t-\n' >hosts.tsv
+    printf 'a slots=4\nb slots=4\n' >hostfile
     for words in "-np 8 -hostfile" "--np 8 --hostfile" "--np=8 -machinefile" "-n 8 --machinefile" "-f"; do
         # shellcheck disable=SC2086 # these are words
-        line $words hosts.tsv
+        line $words hostfile
         has "-np 8 -H a:4\\,b:4 "
     done
-    line -machinefile hosts.tsv -N 2
+    line -machinefile hostfile -N 2
     has "-np 4 -H a:2\\,b:2 "
     # One host: this one.
     line -N 3
@@ -493,9 +703,9 @@ job_that_prints() {
     has " -np 4 $DPTRAIN_BIN train"
     typed horovodrun -np 4 -H localhost:4 train
     has "-np 4 -H localhost:4 $DPTRAIN_BIN train"
-    line --nnodes=2 --nproc_per_node=3 --max-restarts=3 -hostfile hosts.tsv train
+    line --nnodes=2 --nproc_per_node=3 --max-restarts=3 -hostfile hostfile train
     has "-np 6 -H a:3\\,b:3 "
-    line --nnodes 3 --nproc-per-node 2 -hostfile hosts.tsv train
+    line --nnodes 3 --nproc-per-node 2 -hostfile hostfile train
     [ "$status" -eq 2 ]
     has "--nnodes 3, but 2 hosts: write the hosts by -H or -hostfile"
     # As typed: the program is the difference.
@@ -505,7 +715,7 @@ job_that_prints() {
         # shellcheck disable=SC2086 # these are words
         typed $words
         [ "$status" -eq 2 ]
-        has "dptrain is the program, not " ": write scripts/run.sh --dry-run " " -- train "
+        has "dptrain is the program, not " ": write $run_sh --dry-run " " -- train "
         [ "${#lines[@]}" -eq 1 ]
     done
     for words in "--nnodes=1:4|--restarts" "--rdzv-backend=c10d|omit it" "--host-discovery-script x|write --hosts-command CMD" \
@@ -525,7 +735,7 @@ job_that_prints() {
     done
     typed srun -n 4 --mpi=pmix train
     [ "$status" -eq 2 ]
-    has "srun is another launcher's: write scripts/run.sh -np 4 -- train" "in an allocation, --launcher srun"
+    has "srun is another launcher's: write $run_sh -np 4 -- train" "in an allocation, --launcher srun"
     [ "${#lines[@]}" -eq 1 ]
     # Behind run.sh's own options, and behind --.
     for words in "horovodrun -np 3" "torchrun --nproc_per_node 3" "deepspeed --num_gpus=3" "mpirun -np 3 dptrain" "mpiexec -n 3" \
@@ -539,13 +749,13 @@ job_that_prints() {
     done
     line -- horovodrun -np 3 -x MINE=secret python train.py
     [ "$status" -eq 2 ]
-    has "python train.py" "write scripts/run.sh --dry-run -np 3 -x MINE -- train"
+    has "python train.py" "write $run_sh --dry-run -np 3 -x MINE -- train"
     for words in "srun -N 2 --ntasks-per-node=4 train|--num-gpus 4 -- train" "srun -n4 --mpi pmix dptrain train|-np 4 -- train" \
         "jsrun -n 4 train|-np N -- train" "accelerate test|-np N -- train"; do
         # shellcheck disable=SC2086 # these are words
         line -- ${words%|*}
         [ "$status" -eq 2 ]
-        has "write scripts/run.sh --dry-run ${words#*|}"
+        has "write $run_sh --dry-run ${words#*|}"
         [ "${#lines[@]}" -eq 1 ]
     done
     line accelerate launch --mixed_precision bf16 train
@@ -631,8 +841,9 @@ job_that_prints() {
 
 @test "shared_envs, env_file, setup and GPUs of a description apply to their host only" {
     printf 'A=1\n' >a.env
-    printf 'a\t2\t0,2\t-\t-\t-\tyes\ta.env\t-\tA=0\tB=a b;"c\tAPI_KEY=1\nb\t2\t0,1\t-\t-\t-\tno\t-\t. /opt/venv\t-\n' >hosts.tsv
-    line -hostfile hosts.tsv
+    printf '%s\n' 'nodes:' '- {address: a, gpus: [0, 2], chief: true, ssh_config: one}' '- {address: b, gpus: 2, ssh_config: two}' 'ssh:' \
+        '  one: {env_file: a.env, shared_envs: {A: 0, B: "a b;\"c", API_KEY: 1}}' '  two: {setup: ". /opt/venv"}' >hosts.yaml
+    line -hostfile hosts.yaml
     has '-x CUDA_VISIBLE_DEVICES=0\,2 -x DPTRAIN_ENV_0 -np 2 -H a:2 bash -c' "$DPTRAIN_BIN : " "-np 2 -H b:2 bash -c" "opt/venv" \
         "shared_envs: API_KEY is not passed on"
     [[ "$output" != *A=1* && "$output" != *B=* && "$output" != *DPTRAIN_ENV_1* ]]
@@ -642,9 +853,8 @@ job_that_prints() {
     [[ "$output" != *"CUDA_VISIBLE_DEVICES=0\\,1"* ]]
     # The file's variables win over shared_envs.
     job_that_prints
-    printf 'a\t2\t0,2\t-\t-\t-\tyes\ta.env\t-\tA=0\tB=a b;"c\n' >"$HOSTS/a.tsv"
-    stand_in dptrain <<<'[[ ${1:-} != hosts ]] || exec cat "$5"; env'
-    run "$run_sh" --no-checks --interface eth0 --transport tcp -hostfile "$HOSTS/a.tsv"
+    sed '/address: b/d' hosts.yaml >a.yaml
+    run "$run_sh" --no-checks --interface eth0 --transport tcp -hostfile a.yaml
     echo "$output"
     has $'\nA=1\n' $'\nB=a b;"c\n' $'\nCUDA_VISIBLE_DEVICES=0,2\n'
 }
@@ -671,22 +881,28 @@ job_that_prints() {
 }
 
 @test "the wrapper binds the rank, reports, and execs the program" {
+    unset DPTRAIN_BIND
     stand_in dptrain <<<'sed -n "s/^Cpus_allowed_list:.//p" /proc/self/status; echo "$*"'
-    # shellcheck source=scripts/launch/ranks.sh
-    . "$root/scripts/launch/ranks.sh"
-    ranks_prefix 'SET=up; export SET' yes yes
-    DPTRAIN_CPUS="5000;0" OMPI_COMM_WORLD_LOCAL_RANK=1 OMPI_COMM_WORLD_RANK=3 run "${before[@]}" "$bin/dptrain" 'a b'
+    stand_in nvidia-smi <<<'printf "00000000:3B:00.0\n"'
+    export DPTRAIN_SYSFS=$HOSTS/sys
+    mkdir -p "$DPTRAIN_SYSFS/bus/pci/devices/0000:3b:00.0"
+    echo 0-1 >"$DPTRAIN_SYSFS/bus/pci/devices/0000:3b:00.0/local_cpulist"
+    # Is the rank.
+    stand_in mpirun <<<'[[ $1 != --version ]] || { echo "mpirun (Open MPI) 4.1.4"; exit; }
+        while [[ $1 != bash ]]; do shift; done
+        DPTRAIN_CPUS="5000;0" OMPI_COMM_WORLD_RANK=3 OMPI_COMM_WORLD_LOCAL_RANK=$LOCAL_RANK exec "$@"'
+    LOCAL_RANK=1 run "$run_sh" -H localhost:1 --report-bindings train 'a b'
     echo "$output"
-    [ "$status" -eq 0 ]
-    [ "$output" = $'rank 3 on head: CPUs 0\n0\na b' ]
-    OMPI_COMM_WORLD_LOCAL_RANK='cpus[$(>PWN)]' run "${before[@]}" "$bin/dptrain" 'a b'
+    [[ "$status" -eq 0 && "$output" == *"rank 3 on head: CPUs 0"* && "$output" == *$'0\ntrain a b'* ]]
+    LOCAL_RANK='cpus[$(>PWN)]' run "$run_sh" -H localhost:1 train
+    echo "$output"
     [[ "$status" -eq 4 && ! -e PWN ]]
-    [ "$(ranks_cpu_share 0-15,64-79 1 2)" = 8-15,72-79 ]
-    [ "$(ranks_cpu_share 3 1 2)" = 3 ]
 }
 
 @test "daemons on many hosts are started from here, or through each other if setup_ssh.sh has set up every host" {
     local i list=''
+    # Without a name server each of the names would be waited for.
+    stand_in getent <<<'exit 2'
     mkdir "$HOME/.ssh"
     for ((i = 1; i <= 70; i++)); do
         list+=,h$i:1

@@ -176,19 +176,58 @@ Component: bogus"
     [ ! -e "$FLAG" ]
 }
 
-@test "a job goes on when its folder for temporary files is cleaned, and keeps its code" {
-    export TMPDIR=$BATS_TEST_TMPDIR/tmp CODE
+# The job's code and output while CLEANING runs beside it, in mpirun (before its output, after it) or all the time.
+cleaned() { # BEFORE AFTER ALL-THE-TIME
+    BEFORE=$1 AFTER=$2 stand_in mpirun <<<'eval "$BEFORE"; echo started; echo "a word" >&2; sleep 0.2; eval "$AFTER"; sleep "$LONG"
+        if [[ -n ${WHAT:-} ]]; then printf "%s\n" "$RULE" "$WHAT" "$RULE" >&2; fi; echo goes on; exit "$CODE"'
+    rm -f "$FLAG"
+    (while [[ ! -e $FLAG ]]; do eval "$3"; sleep 0.01; done) 3>&- &
+    local cleaner=$!
+    BEFORE=$1 AFTER=$2 run --separate-stderr timeout 60 "$run_sh" -np 3 --timeout-start 1
+    touch "$FLAG"
+    wait "$cleaner"
+    # shellcheck disable=SC2154 # bats sets it
+    echo "$status: $output / $stderr"
+    [ -z "$(ls "$TMPDIR")" ]
+}
+
+@test "a job goes on when its folder for temporary files is cleaned, and keeps its code and output" {
+    export TMPDIR=$BATS_TEST_TMPDIR/tmp CODE RULE WHAT LONG
+    bats_require_minimum_version 1.5.0
     mkdir "$TMPDIR"
-    for what in "dptrain-run.*" "dptrain-run.*/started"; do
-        for CODE in 0 1 3; do
-            WHAT=$what stand_in mpirun <<<'echo started; until ls "$TMPDIR"/*/started 2>&-; do sleep 0.05; done
-                until rm -rf "$TMPDIR"/$WHAT; do :; done; sleep 0.1; rm -rf "$TMPDIR"/$WHAT; sleep 1.6; echo goes on; exit "$CODE"'
-            WHAT=$what run timeout 60 "$run_sh" -np 1 --timeout-start 1
-            echo "$output"
-            [ "$status" -eq "$([[ $what$CODE == */*1 ]] && echo 5 || echo "$CODE")" ]
-            [[ "$output" == *started*"goes on"* && "$output" != *"printed nothing"* ]]
-            [ -z "$(ls "$TMPDIR")" ]
+    RULE=$(printf '%074d' 0 | tr 0 -)
+    local clean='rm -rf "$TMPDIR"/dptrain-run.*' words
+    # The long one reaches --timeout-start.
+    for words in "0|0|2|" "1|5|0.2|" "3|3|0.2|" "137|5|0.2|process rank 1 with PID 7 on node far exited on signal 9 (Killed)."; do
+        IFS='|' read -r CODE code LONG WHAT <<<"$words"
+        cleaned : : :
+        [ "$status" -eq "$code" ]
+        [[ "$output" == *started*"goes on"* && "$stderr" == *"a word"* && "$stderr" != *"printed nothing"* ]]
+        expected="$status: $output / $stderr"
+        for moment in "$clean : :" ": $clean :" "$clean $clean :" ": : $clean"; do
+            read -r before after always <<<"${moment//"$clean"/clean}"
+            cleaned "${before/clean/$clean}" "${after/clean/$clean}" "${always/clean/$clean}"
+            [ "$status: $output / $stderr" = "$expected" ]
         done
+    done
+}
+
+@test "ranks learn which signal the user sent, also if the folder for temporary files is cleaned" {
+    export TMPDIR=$BATS_TEST_TMPDIR/tmp CLEAN
+    mkdir "$TMPDIR"
+    for CLEAN in : 'rm -r "$TMPDIR"/dptrain-run.*'; do
+        stand_in mpirun <<<'trap "echo asked: \$(<\$DPTRAIN_ASKED); exit 0" USR1; eval "$CLEAN"; echo started
+            for ((i = 0; i < 600; i++)); do sleep 0.1; done'
+        "$run_sh" -np 1 >log 2>&1 3>&- &
+        job=$!
+        while ! grep -q '^started' log; do sleep 0.05; done
+        kill -TERM "$job"
+        code=0
+        wait "$job" || code=$?
+        cat log
+        [ "$code" -eq 143 ]
+        grep -qx 'asked: SIGTERM' log
+        [ -z "$(ls "$TMPDIR")" ]
     done
 }
 
@@ -245,10 +284,80 @@ closes() { # REDIRECTION OF STANDARD ERROR
     closes '2>&1'
 }
 
+@test "closed streams start a job, and its output arrives on those that are open" {
+    stand_in mpirun <<<'echo started; echo "a word" >&2; read -r line || echo "no input"; exit 3'
+    for closed in '2>&-' '<&-' '<&- 2>&-'; do
+        run timeout 60 bash -c '"$0" -np 1 '"$closed" "$run_sh"
+        echo "$closed: $status: $output"
+        [ "$status" -eq 3 ]
+        [[ "$output" == *started*"no input"* ]]
+        [[ $closed == *2* || "$output" == *"a word"* ]]
+    done
+    for closed in '>&-' '<&- >&-' '<&- >&- 2>&-'; do
+        timeout 60 bash -c '"$0" -np 1 '"$closed" "$run_sh" 2>errors && code=0 || code=$?
+        echo "$closed: $code: $(<errors)"
+        [ "$code" -eq 3 ]
+        [[ $closed == *2* || "$(<errors)" == *"a word"* ]]
+    done
+    sed -i 's/exit 3/exit 0/' "$bin/mpirun"
+    run timeout 60 bash -c '"$0" -np 1 2>&-' "$run_sh"
+    [ "$status" -eq 0 ]
+    [[ "$output" == *started*"no input"* ]]
+}
+
+@test "while a job runs, the launcher has mpirun and a guard as children, and no helper that could end the job" {
+    stand_in mpirun <<<'echo $$ >"$FLAG.new"; mv "$FLAG.new" "$FLAG"; echo started; while [[ ! -e $FLAG.end ]]; do sleep 0.05; done; exit 3'
+    for words in "" "--log-dir logs" "--timeout-start 600 --grace 5"; do
+        rm -f "$FLAG" "$FLAG.end"
+        # shellcheck disable=SC2086 # these are words
+        "$run_sh" -np 1 $words >log 2>&1 3>&- &
+        job=$!
+        until grep -q started log && [[ -e $FLAG ]]; do sleep 0.05; done
+        ls /proc/$job/task/*/children || skip "this kernel does not list children"
+        for ((i = 0; i < 15; i++)); do
+            children=''
+            for pid in $(cat /proc/$job/task/*/children); do [[ $(<"/proc/$pid/comm") == dptrain-guard ]] || children+=$pid; done
+            [ "$children" = "$(<"$FLAG")" ]
+            sleep 0.1
+        done
+        # The guard only ends mpirun when the launcher is gone.
+        pkill -KILL -P "$job" -x dptrain-guard
+        sleep 0.2
+        touch "$FLAG.end"
+        code=0
+        wait "$job" || code=$?
+        cat log
+        [ "$code" -eq 3 ]
+    done
+}
+
+@test "another user's folder of OpenMPI's sessions is not used: code 4" {
+    export TMPDIR=$BATS_TEST_TMPDIR/tmp
+    sessions=$TMPDIR/ompi.$(uname -n | cut -d . -f 1).$(id -u)
+    stand_in mpirun <<<'touch "$FLAG"; echo started'
+    mkdir -p elsewhere "$TMPDIR"
+    # What is not a folder is not followed.
+    ln -s ../elsewhere "$sessions"
+    run "$run_sh" -np 1
+    echo "$output"
+    [ "$status" -eq 4 ]
+    [[ "$output" == *"$sessions "* && ! -e $FLAG && -z $(ls elsewhere) ]]
+    rm "$sessions"
+    [ "$(id -u)" -eq 0 ] || skip "only root can give a folder away"
+    mkdir -m 777 "$sessions"
+    chown 60000 "$sessions"
+    run "$run_sh" -np 1
+    echo "$output"
+    [ "$status" -eq 4 ]
+    [[ "$output" == *"$sessions "*60000* && ! -e $FLAG && -z $(ls "$sessions") ]]
+    # OpenMPI 5 has no such folder.
+    sed -i 's/4\.1\.4/5.0.6/' "$bin/mpirun"
+    run "$run_sh" -np 1
+    [ "$status" -eq 0 ]
+}
+
 @test "deadlines do not depend on the clock" {
-    run grep -nE '\$?SECONDS\b|EPOCH|date \+%s' "$root"/scripts/launch/*.sh
-    [ "$(grep -vc '# .*SECONDS\|_SECONDS\|SECONDS\.\.\.' <<<"$output")" -eq 0 ]
-    cc -shared -fPIC -o jump.so "$root/scripts/attack/wall_clock.c" || skip "cc does not work here"
+    cc -shared -fPIC -o jump.so "$root/tests/attack/wall_clock.c" || skip "cc does not work here"
     export DPTRAIN_CLOCK=$PWD/clock
     # An hour forward: the job is not too late.
     stand_in mpirun <<<'echo 3600 >"$DPTRAIN_CLOCK"; sleep 1.5; echo started; exit 3'
@@ -267,22 +376,33 @@ closes() { # REDIRECTION OF STANDARD ERROR
 
 @test "a full folder for temporary files: code 4, and nothing starts" {
     stand_in mpirun <<<'touch "$FLAG"'
-    # Without root there is no full disk; a limit of files fails the same writes.
+    # A limit of files is no full disk.
     run bash -c 'ulimit -f 1000; exec "$0" -np 1' "$run_sh"
     echo "$output"
     [ "$status" -eq 4 ]
-    [[ "$output" == *"is full, and mpirun needs 4 MB there: free some space, or set TMPDIR"* ]]
+    [[ "$output" == *"1024000 bytes (ulimit -f)"*"needs 4 MB"* && "$output" != *full* ]]
     [ ! -e "$FLAG" ]
     # Filled while the job runs: restarting would not help.
     [ "$(id -u)" -eq 0 ] || skip "only root can mount a small disk"
     mkdir small
     mount -t tmpfs -o size=8m tmpfs small 2>/dev/null || skip "mounts are not allowed here"
     rule=$(printf '%074d' 0 | tr 0 -)
-    stand_in mpirun <<<"echo started; while ! ls small/*/started 2>/dev/null; do sleep 0.05; done; head -c 9000000 /dev/zero >small/fill
+    stand_in mpirun <<<"echo started; until grep -q started log; do sleep 0.05; done; head -c 9000000 /dev/zero >small/fill
         printf '%s\n' $rule 'process rank 0 with PID 7 on node far exited on signal 7 (Bus error).' $rule >&2; exit 135"
+    code=0
+    TMPDIR=$PWD/small timeout 60 "$run_sh" -np 1 >log 2>&1 || code=$?
+    output=$(<log)
+    # Full before the start.
+    rm -f "$FLAG"
+    stand_in mpirun <<<'touch "$FLAG"'
     TMPDIR=$PWD/small run "$run_sh" -np 1
     umount small
+    echo "$status: $output"
+    [ "$status" -eq 4 ]
+    [[ "$output" == *"$PWD/small is full, and mpirun needs 4 MB there: free some space, or set TMPDIR"* ]]
+    [ ! -e "$FLAG" ]
+    status=$code output=$(<log)
     echo "$output"
     [ "$status" -eq 4 ]
-    [[ "$output" == *"the job was killed by signal 7 (SIGBUS); $PWD/small is full, which can end MPI"* ]]
+    [[ "$output" == *"rank 0 on far was killed by signal 7 (SIGBUS); $PWD/small is full, which can end MPI"* ]]
 }

@@ -59,7 +59,7 @@ endless() { # HOST NAME ARGUMENTS...
     on "$1" "${@:3}" "${train[@]}" --data "$tiny" --epochs 100000 --timeout 10 --out "$2" >"$out" 2>&1 3>&- &
     job=$!
     for ((i = 0; i < 1200; i++)); do
-        if grep -qs '^epoch 2 ' "$out"; then return 0; fi
+        if (($(grep -cs '^epoch [0-9]* ' "$out") > 1)); then return 0; fi
         sleep 0.1
     done
     cat "$out"

@@ -67,5 +67,10 @@ stop() { # FOLDER
     ended
     [ "$code" -eq 143 ]
     [ "$(life moved training .first_step | tail -n 1)" -gt 0 ]
+    # mpirun ends the ranks of a supervisor that was killed. Without a reader it may be killed itself, and leaves its own folder.
+    for _ in {1..100}; do
+        cluster_exec node1 sh -c 'rm -rf /tmp/ompi.*/pid.*; pgrep "dptrain|mpirun|prterun"' >/dev/null || break
+        sleep 0.1
+    done
     clean node1 node2
 }

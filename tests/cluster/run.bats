@@ -168,3 +168,37 @@ tells() { # SHELL WORDS
     ((SECONDS < 60))
     clean node1
 }
+
+@test "hosts whose names are alike up to the first dot are several; where mpirun takes them for one, the job ends with 4" {
+    local i h words=(-H "worker.rack1.example:1,worker.rack2.example:1") setting=(--mca orte_keep_fqdn_hostnames 0)
+    . "$root/scripts/lib.sh" && mpi_version
+    ((mpi_major < 5)) || setting=(--prtemca prte_keep_fqdn_hostnames 0)
+    cp "$cluster/hosts" "$cluster/hosts.kept"
+    for i in 1 2; do
+        echo "$(cluster_address $i) worker.rack$i.example" >>"$cluster/hosts"
+        for h in $(cluster_hosts); do
+            echo "worker.rack$i.example $(<"$cluster/node$i/host_key.pub")" >>"$cluster/$h/home/root/.ssh/known_hosts"
+        done
+        cluster_exec node$i hostname worker
+    done
+    run on node1 "${words[@]}" "${train[@]}" --data "$tiny" --steps 2
+    echo "$output"
+    [ "$status" -eq 0 ]
+    [[ "$output" == *"2 on 2 hosts"* ]]
+    run on node1 "${words[@]}" "${setting[@]}" "${train[@]}" --data "$tiny" --steps 2
+    echo "$output"
+    for i in 1 2; do cluster_exec node$i hostname node$i; done
+    cat "$cluster/hosts.kept" >"$cluster/hosts"
+    [ "$status" -eq 4 ]
+    [[ "$output" == *"error: the ranks are on 1 host, and the list has 2"* ]]
+}
+
+@test "all ranks are stopped, on every host: the job ends with 5 after --timeout" {
+    slow
+    endless node1 still -H node1:1,node2:1
+    for host in node1 node2; do cluster_exec "$host" pkill -STOP -x dptrain; done
+    ended
+    [ "$code" -eq 5 ]
+    grep -q 'error: no rank has run for 10 s (--timeout): all are stopped (SIGSTOP)' "$out"
+    clean node1 node2
+}

@@ -3,12 +3,13 @@
 # `make mutations` builds $(BUILD)/mutations/NAME from the same files with the build's compiler, for tests/fuzz/mutations.bats.
 FUZZ_CC    ?= clang
 FUZZ_DIR   := build/fuzz
-FUZZ_ROOMS := base store/h5 compute/tensor data/annotation data/image data/coco data/shard data/transform data/dataset data/source data/score data/load store/owner store/checkpoint
+FUZZ_ROOMS := base store/h5 compute/tensor data/annotation data/image data/coco data/shard data/transform data/dataset data/source data/score data/load store/owner store/checkpoint records \
+	cluster/hosts launch
 FUZZ_SRC   := $(filter $(FUZZ_ROOMS:%=src/%/%.c),$(SRC))
 FUZZ_OBJ   := $(FUZZ_SRC:%.c=$(FUZZ_DIR)/obj/%.o)
 FUZZ_TARGETS := $(patsubst tests/fuzz/fuzz_%.c,$(FUZZ_DIR)/%,$(sort $(wildcard tests/fuzz/fuzz_*.c)))
 FUZZ_FLAGS = -std=c11 -D_GNU_SOURCE -O1 -g -fno-omit-frame-pointer -fno-sanitize-recover=undefined -pthread $(WARN) -Wno-missing-field-initializers \
-	-Isrc -I. $(patsubst -I%,-isystem %,$(filter -I% -D%,$(LIB_FLAGS))) \
+	-Isrc -I. -I$(GENERATED) $(patsubst -I%,-isystem %,$(filter -I% -D%,$(LIB_FLAGS))) \
 	-DDPTRAIN_VERSION='"$(VERSION)"' -DDPTRAIN_GIT_HASH='"fuzz"' -DDPTRAIN_FLAGS='"fuzz"'
 FUZZ_SEEDS := image_samples checkpoint_sample
 FUZZ_SANITIZERS := address,undefined
@@ -20,6 +21,8 @@ $(FUZZ_DIR)/obj/%.o: %.c
 	@mkdir -p $(@D)
 	@echo "  FUZZ  $<"
 	$(Q)$(FUZZ_CC) $(FUZZ_FLAGS) -fsanitize=fuzzer-no-link,$(FUZZ_SANITIZERS) -MMD -MP -c -o $@ $<
+
+$(FUZZ_DIR)/obj/src/launch/ask.o: $(GENERATED)/launch/host_script.h
 
 $(FUZZ_DIR)/libfuzzed.a: $(FUZZ_OBJ)
 	@echo "  AR    $@"

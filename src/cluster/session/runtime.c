@@ -189,6 +189,19 @@ static void note_blocked(bool begins)
     watchdog_swap_phase(text);
 }
 
+/* The launcher says by DPTRAIN_HOSTS on how many hosts it has started ranks. */
+static err_t check_hosts(const comm_t *comm)
+{
+    const char *text = getenv("DPTRAIN_HOSTS");
+    const long wanted = text ? strtol(text, NULL, 10) : 0;
+    if (comm->topo.size < wanted || comm->topo.n_hosts >= wanted || comm->topo.simulated) return ERR_OK;
+    RAISE(
+        ERR_SYSTEM,
+        "the ranks are on %d host%s, and the list has %ld: mpirun takes names that lead to one host, or are alike to it, for "
+        "one; give each host one name that no other has",
+        comm->topo.n_hosts, comm->topo.n_hosts == 1 ? "" : "s", wanted);
+}
+
 err_t runtime_open_comm(const runtime_options_t *options, void (*abort_job)(err_t code), runtime_t *out)
 {
     *out = (runtime_t){0};
@@ -203,7 +216,8 @@ err_t runtime_open_comm(const runtime_options_t *options, void (*abort_job)(err_
                                    .wire_bf16 = strcmp(options->wire, "bf16") == 0,
                                    .ranks_per_host = (int)options->ranks_per_host,
                                    .abort_job = abort_unless_interrupted};
-    return comm_open(&comm_options, &out->comm);
+    TRY(comm_open(&comm_options, &out->comm));
+    return comm_agree(out->comm, check_hosts(out->comm), "start-up");
 }
 
 /* Of a step; and of bench, the names of its cases. */

@@ -1,0 +1,542 @@
+/* SPDX-License-Identifier: MIT */
+/* The hosts of a job: from a description, a command or an allocation; which of them are this machine, how ssh reaches the others,
+ * and how many ranks each gets. */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <ifaddrs.h>
+#include <netdb.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "base/process.h"
+#include "launch/job.h"
+
+enum { AT_ONCE = 4096, RESOLVE_SEC = 10, COMMAND_SEC = 60, OUTPUT_BYTES = 16 << 20 };
+
+/* ---- The list ---- */
+static void take_table(job_t *job)
+{
+    const hosts_t *table = &job->table;
+    launch_need(arena_new(&job->start, (size_t)table->n * sizeof *job->nodes, &job->nodes));
+    job->n_nodes = table->n;
+    for (int i = 0; i < table->n; i++) {
+        const host_t *h = &table->at[i];
+        job->nodes[i] = (node_t){.name = h->address,
+                                 .alias = h->address,
+                                 .slots = h->slots,
+                                 .gpu_ids = h->ids,
+                                 .n_gpu_ids = h->ids && h->gpus != HOST_GPUS_NONE ? h->slots : 0,
+                                 .port = h->port,
+                                 .user = h->user,
+                                 .key_file = h->key_file,
+                                 .env_file = h->env_file,
+                                 .setup = h->setup,
+                                 .envs = h->envs,
+                                 .n_envs = h->n_envs,
+                                 .patience_sec = -1};
+    }
+}
+
+/* The output of --hosts-command: a list in one line, as -H takes it, or a hostfile. If the command fails, the hosts of its last
+ * success stay. */
+static err_t read_command(job_t *job)
+{
+    const char *command = job->options.hosts_command;
+    words_t words = {0};
+    char *text = NULL;
+    int code;
+    words_add_list(&words, "bash", "-c", command, NULL);
+    err_t err = launch_output(&words, COMMAND_SEC, OUTPUT_BYTES, true, &text, &code);
+    words_free(&words);
+    if (err != ERR_OK) return err;
+    if (code == 0 && text[strspn(text, " \t\r\n")]) {
+        mem_free(&job->hosts_text);
+        job->hosts_text = text;
+    } else {
+        mem_free(&text);
+        if (!job->hosts_text)
+            RAISE(ERR_SYSTEM, "--hosts-command failed (code %d) or printed nothing: %s", code, command);
+        say(job,
+            "--hosts-command failed (code %d) or printed nothing; the hosts are those of its last success",
+            code);
+    }
+    const char *all = job->hosts_text;
+    const size_t n = strcspn(all, "\n");
+    const bool one_line = !all[n] || !all[n + strspn(all + n, " \t\r\n")];
+    if (one_line && memchr(all, ':', n) && strcspn(all, " \t\r") >= n) {
+        char *line;
+        launch_need(arena_new(&job->start, n + 1, &line));
+        memcpy(line, all, n);
+        line[n] = '\0';
+        return hosts_read_list(line, &job->table);
+    }
+    return hosts_read_hostfile(all, "--hosts-command", &job->table);
+}
+
+/* The hostfile or list. A pipe, such as <(command) in a shell, is read by a process of its own: a fifo that nobody writes to would
+ * hold this one, and no signal would end it. It is read once; later starts use the same text. */
+static err_t read_source(job_t *job)
+{
+    struct stat s;
+    words_t words = {0};
+    char *text = NULL;
+    int code;
+    if (stat(job->source, &s) != 0 || !S_ISFIFO(s.st_mode)) return hosts_read(job->source, &job->table);
+    if (!job->hosts_text) {
+        words_add_list(&words, "cat", "--", job->source, NULL);
+        err_t err = launch_output(&words, COMMAND_SEC, OUTPUT_BYTES, true, &text, &code);
+        words_free(&words);
+        TRY(err);
+        if (code != 0) {
+            mem_free(&text);
+            RAISE(ERR_DATA, "cannot read %s: it is a pipe whose end did not come within %d s", job->source,
+                  COMMAND_SEC);
+        }
+        job->hosts_text = text;
+    }
+    return hosts_read_hostfile(job->hosts_text, job->source, &job->table);
+}
+
+void hosts_slurm_slots(const char *text, int *out, int n)
+{
+    int i = 0;
+    for (const char *at = text; *at && i < n;) {
+        char *end;
+        const size_t length = strcspn(at, ",");
+        const long slots = strtol(at, &end, 10);
+        long times = 1;
+        if (strncmp(end, "(x", 2) == 0) {
+            times = strtol(end + 2, &end, 10);
+            end += *end == ')';
+        }
+        const bool is_valid =
+            end == at + length && *at >= '0' && *at <= '9' && slots >= 1 && slots <= HOSTS_MAX_SLOTS;
+        for (; times > 0 && i < n; times--) out[i++] = is_valid ? (int)slots : 1;
+        at += length + (at[length] == ',');
+    }
+    while (i < n) out[i++] = 1;
+}
+
+static err_t read_slurm(job_t *job, const char *list)
+{
+    words_t words = {0};
+    char *text = NULL;
+    int code;
+    words_add_list(&words, "scontrol", "show", "hostnames", list, NULL);
+    err_t err = launch_output(&words, COMMAND_SEC, OUTPUT_BYTES, true, &text, &code);
+    words_free(&words);
+    if (err == ERR_OK && code != 0)
+        err = err_raise(ERR_SYSTEM, __FILE__, __LINE__, "scontrol cannot list the hosts of this allocation");
+    int n_lines = 0;
+    for (const char *at = text; err == ERR_OK && *at; at++) n_lines += *at == '\n' || !at[1];
+    if (err == ERR_OK)
+        launch_need(arena_new(&job->start, (size_t)(n_lines + 1) * sizeof *job->nodes, &job->nodes));
+    for (const char *at = text; err == ERR_OK && *at;) {
+        const size_t n = strcspn(at, "\n");
+        const char *name = start_text(job, "%.*s", (int)n, at);
+        if (!word_is_name(name))
+            err = err_raise(ERR_SYSTEM, __FILE__, __LINE__, "scontrol lists '%s', which is not a host name",
+                            name);
+        job->nodes[job->n_nodes++] = (node_t){.name = name, .alias = name, .patience_sec = -1};
+        at += n + (at[n] == '\n');
+    }
+    mem_free(&text);
+    if (err != ERR_OK) return err;
+    int *slots;
+    const char *tasks = getenv("SLURM_TASKS_PER_NODE");
+    launch_need(arena_new(&job->start, (size_t)(job->n_nodes + 1) * sizeof *slots, &slots));
+    hosts_slurm_slots(tasks ? tasks : "", slots, job->n_nodes);
+    for (int i = 0; i < job->n_nodes; i++) job->nodes[i].slots = slots[i];
+    return ERR_OK;
+}
+
+/* Moves the host of rank 0 to the front. */
+static err_t put_first(job_t *job, const char *name)
+{
+    int i = 0;
+    while (i < job->n_nodes && strcmp(job->nodes[i].name, name) != 0) i++;
+    if (i == job->n_nodes) {
+        message_t list = {0};
+        if (job->supervisor && job->is_again) return ERR_OK; /* a chief that is lost is replaced */
+        for (i = 0; i < job->n_nodes; i++) message_append(&list, " %s", job->nodes[i].name);
+        RAISE(ERR_USAGE, "--chief %s: the hosts are%s", name, list.text);
+    }
+    const node_t first = job->nodes[i];
+    memmove(job->nodes + 1, job->nodes, (size_t)i * sizeof first);
+    job->nodes[0] = first;
+    return ERR_OK;
+}
+
+static void find_source(job_t *job)
+{
+    const char *role = getenv("K_MPI_JOB_ROLE"), *file;
+    if (job->source || job->options.hosts_command) return;
+    /* The launcher of an MPIJob (mpijob.sh) finds its workers here. */
+    if (role && strcmp(role, "launcher") == 0 && fs_exists("/etc/mpi/hostfile"))
+        job->source = "/etc/mpi/hostfile";
+    const char *slurm = getenv("SLURM_JOB_NODELIST");
+    if (job->source || (slurm && slurm[0])) return;
+    /* In an allocation of PBS or LSF: a line per slot. */
+    file = getenv("PBS_NODEFILE");
+    if (!file || !file[0]) file = getenv("LSB_DJOB_HOSTFILE");
+    if (!file || !file[0]) return;
+    job->source = job_text(job, "%s", file);
+    say(job, "the hosts are those of this allocation: %s", file);
+}
+
+static void clear_nodes(job_t *job)
+{
+    for (int i = 0; i < job->n_nodes; i++) {
+        answer_free(&job->nodes[i].answer);
+        words_free(&job->nodes[i].flags);
+        words_free(&job->nodes[i].hidden);
+    }
+    job->n_nodes = 0;
+    hosts_free(&job->table);
+}
+
+void hosts_clear(job_t *job)
+{
+    clear_nodes(job);
+    words_free(&job->ssh);
+    words_add_list(&job->ssh, "-o", "BatchMode=yes", "-o", "ConnectTimeout=10", NULL);
+    job->how = BY_SSH;
+    job->ssh_own_config = job->ssh_all_ways = job->probed = job->slots_asked = false;
+}
+
+err_t hosts_find(job_t *job)
+{
+    const launch_values_t *o = &job->options;
+    const char *slurm = getenv("SLURM_JOB_NODELIST");
+    char program[FS_PATH_MAX];
+    const bool is_srun = strcmp(o->launcher, "srun") == 0;
+    if (!slurm || !slurm[0]) slurm = NULL;
+    hosts_clear(job);
+    find_source(job);
+    if (job->source || o->hosts_command) {
+        if (o->hosts_command)
+            TRY(read_command(job));
+        else
+            TRY(read_source(job));
+        TRY(hosts_filter(&job->table, o->include, o->exclude));
+        take_table(job);
+    } else if (slurm && launch_find("scontrol", program)) {
+        TRY(read_slurm(job, slurm));
+    } else if (o->chief || o->include || o->exclude || is_srun) {
+        RAISE(ERR_USAGE, "%s needs hosts: -hostfile, -H, or a Slurm allocation",
+              o->chief     ? "--chief"
+              : o->include ? "--include"
+              : o->exclude ? "--exclude"
+                           : "--launcher srun");
+    } else if (slurm) {
+        say(job, "in a Slurm allocation, but scontrol was not found: using this machine alone");
+    }
+    if (job->n_nodes == 0) return ERR_OK;
+    if (o->chief) TRY(put_first(job, o->chief));
+    if (slurm) job->how = BY_SRUN;
+    if (is_srun && job->how != BY_SRUN) RAISE(ERR_USAGE, "--launcher srun: not in a Slurm allocation");
+    return ERR_OK;
+}
+
+/* ---- Slots and ranks ---- */
+/* Whether the job's options, or the program's, rule GPUs out. */
+static bool use_no_gpus(const job_t *job)
+{
+    const char *device = job->device;
+    for (int i = 0; i < job->words.n; i++) {
+        const char *word = job->words.at[i];
+        if (strncmp(word, "--device=", 9) == 0) device = word + 9;
+        if (strcmp(word, "--device") == 0 && i + 1 < job->words.n) device = job->words.at[i + 1];
+    }
+    return device && (strcmp(device, "cpu") == 0 || strcmp(device, "ref") == 0);
+}
+
+/* One per GPU if the job uses GPUs and the host has some, otherwise one per core, as OpenMPI does. */
+void hosts_fill_slots(job_t *job)
+{
+    const bool no_gpus = use_no_gpus(job);
+    for (int i = 0; i < job->n_nodes; i++) {
+        message_t names = {0};
+        const answer_t *like = &job->nodes[i].answer;
+        if (job->nodes[i].slots != 0) continue;
+        const bool by_gpu = !no_gpus && like->n_gpus > 0;
+        const int64_t slots = by_gpu ? like->n_gpus : like->n_cores > 0 ? like->n_cores : 1;
+        /* All hosts that get as many are named in one message. */
+        for (int k = i; k < job->n_nodes; k++) {
+            node_t *node = &job->nodes[k];
+            const bool is_gpu = !no_gpus && node->answer.n_gpus > 0;
+            const int64_t own = is_gpu                     ? node->answer.n_gpus
+                                : node->answer.n_cores > 0 ? node->answer.n_cores
+                                                           : 1;
+            if (node->slots != 0 || own != slots || is_gpu != by_gpu) continue;
+            node->slots = (int)(own < HOSTS_MAX_SLOTS ? own : HOSTS_MAX_SLOTS);
+            message_append(&names, " %s", node->name);
+        }
+        const char *text = job_text(job, "slots of%s: %d, one per %s", names.text, (int)job->nodes[i].slots,
+                                    by_gpu ? "GPU" : "core");
+        if (words_have(&job->slots_said, text)) continue;
+        words_add(&job->slots_said, text);
+        say(job, "%s", text);
+    }
+}
+
+err_t hosts_share(job_t *job)
+{
+    int64_t total = 0, left;
+    for (int i = 0; i < job->n_nodes; i++) {
+        if (job->options.num_gpus > 0) job->nodes[i].slots = (int)job->options.num_gpus;
+        total += job->nodes[i].slots;
+    }
+    left = job->np > 0 ? job->np : total;
+    if (left > total)
+        RAISE(ERR_USAGE,
+              "%d ranks, but the hosts have %lld slot%s: set slots=N in the hostfile, or HOST:N in -H",
+              job->np, (long long)total, total == 1 ? "" : "s");
+    job->np = (int)left;
+    for (int i = 0; i < job->n_nodes; i++) {
+        node_t *node = &job->nodes[i];
+        node->ranks = (int)(left < node->slots ? left : node->slots);
+        left -= node->ranks;
+    }
+    while (job->n_nodes > 1 && job->nodes[job->n_nodes - 1].ranks == 0) {
+        answer_free(&job->nodes[job->n_nodes - 1].answer);
+        job->n_nodes--;
+    }
+    return ERR_OK;
+}
+
+void hosts_select(job_t *job, const int *index, int n)
+{
+    node_t *kept;
+    launch_need(arena_new(&job->start, (size_t)(n + 1) * sizeof *kept, &kept));
+    for (int i = 0; i < n; i++) {
+        kept[i] = job->nodes[index[i]];
+        job->nodes[index[i]].answer = (answer_t){0};
+    }
+    for (int i = 0; i < job->n_nodes; i++) answer_free(&job->nodes[i].answer);
+    job->nodes = kept;
+    job->n_nodes = n;
+}
+
+const node_t *hosts_of_rank(const job_t *job, int64_t rank)
+{
+    int64_t n = 0;
+    for (int i = 0; i < job->n_nodes; i++) {
+        n += job->nodes[i].ranks;
+        if (rank < n) return &job->nodes[i];
+    }
+    return NULL;
+}
+
+/* Equal, or equal up to the first dot; an address has none. */
+static bool is_same_name(const char *a, const char *b)
+{
+    struct in6_addr address;
+    if (strcmp(a, b) == 0) return true;
+    if (strchr(a, ':') || inet_pton(AF_INET, a, &address) == 1) return false;
+    const size_t n = strcspn(a, "."), m = strcspn(b, ".");
+    return n == m && n > 0 && strncmp(a, b, n) == 0;
+}
+
+bool hosts_listed(const node_t *node, const words_t *names)
+{
+    const char *const own[] = {node->name, node->alias, node->own_name ? node->own_name : node->answer.name};
+    for (int i = 0; i < names->n; i++)
+        for (int k = 0; k < 3; k++)
+            if (own[k] && own[k][0] && is_same_name(own[k], names->at[i])) return true;
+    return false;
+}
+
+/* ---- Where the hosts are ---- */
+/* The names and addresses of this machine. */
+static void own_names(job_t *job, words_t *out)
+{
+    char name[ANSWER_NAME], text[INET6_ADDRSTRLEN];
+    struct ifaddrs *all = NULL;
+    launch_host_name(name, sizeof name);
+    words_add_list(out, "localhost", "ip6-localhost", start_text(job, "%s", name),
+                   start_text(job, "%.*s", (int)strcspn(name, "."), name), NULL);
+    if (getifaddrs(&all) != 0) return;
+    for (const struct ifaddrs *at = all; at; at = at->ifa_next) {
+        const struct sockaddr *sa = at->ifa_addr;
+        if (!sa || (sa->sa_family != AF_INET && sa->sa_family != AF_INET6)) continue;
+        const void *address = sa->sa_family == AF_INET
+                                  ? (const void *)&((const struct sockaddr_in *)(const void *)sa)->sin_addr
+                                  : (const void *)&((const struct sockaddr_in6 *)(const void *)sa)->sin6_addr;
+        if (inet_ntop(sa->sa_family, address, text, sizeof text)) words_add(out, start_text(job, "%s", text));
+    }
+    freeifaddrs(all);
+}
+
+/* Whether a name's first address is one of this machine. */
+static bool resolves_here(const char *name, const words_t *mine)
+{
+    struct addrinfo *found = NULL;
+    char text[INET6_ADDRSTRLEN] = "";
+    if (getaddrinfo(name, NULL, NULL, &found) != 0) return false;
+    if (found) getnameinfo(found->ai_addr, found->ai_addrlen, text, sizeof text, NULL, 0, NI_NUMERICHOST);
+    if (found) freeaddrinfo(found);
+    return words_have(mine, text);
+}
+
+/* Whether any of the names resolves to this machine: all in one process, for a limited time. */
+static bool some_resolve_here(job_t *job, const int *index, int n, const words_t *mine)
+{
+    bool is_found = false;
+    for (int first = 0; first < n && !is_found; first += AT_ONCE) {
+        words_t words = {0};
+        char *text = NULL;
+        int code;
+        words_add_list(&words, "getent", "ahosts", NULL);
+        for (int i = first; i < n && i < first + AT_ONCE; i++) words_add(&words, job->nodes[index[i]].name);
+        if (launch_output(&words, RESOLVE_SEC, OUTPUT_BYTES, false, &text, &code) == ERR_OK)
+            for (char *at = text; *at && !is_found;) {
+                const size_t length = strcspn(at, "\n");
+                const bool ends = !at[length];
+                at[strcspn(at, " \n")] = '\0';
+                is_found = words_have(mine, at);
+                at += length + !ends;
+            }
+        mem_free(&text);
+        words_free(&words);
+    }
+    return is_found;
+}
+
+static void mark_local(job_t *job)
+{
+    words_t mine = {0};
+    int *others, n = 0;
+    char host[ANSWER_NAME];
+    own_names(job, &mine);
+    launch_host_name(host, sizeof host);
+    launch_need(arena_new(&job->start, (size_t)(job->n_nodes + 1) * sizeof *others, &others));
+    for (int i = 0; i < job->n_nodes; i++) {
+        node_t *node = &job->nodes[i];
+        node->is_local = words_have(&mine, node->name);
+        if (!node->is_local) others[n++] = i;
+        /* Colons have a meaning in mpirun's lists; the ssh configuration resolves the alias. */
+        if (!strchr(node->name, ':')) continue;
+        char *alias = (char *)(uintptr_t)start_text(job, "ip6-%s", node->name);
+        for (char *at = alias; *at; at++)
+            if (*at == ':' || *at == '%') *at = '-';
+        node->alias = alias;
+    }
+    if (job->how == BY_SSH && n > 0 && some_resolve_here(job, others, n, &mine))
+        for (int i = 0; i < n; i++)
+            job->nodes[others[i]].is_local = resolves_here(job->nodes[others[i]].name, &mine);
+    for (int i = 0; i < job->n_nodes; i++)
+        if (job->nodes[i].is_local && strchr(job->nodes[i].name, ':'))
+            job->nodes[i].alias = start_text(job, "%s", host);
+    words_free(&mine);
+}
+
+/* The configuration that setup_ssh.sh writes on every host; container.sh has another in its containers. */
+static const char *common_config(job_t *job)
+{
+    const char *path = getenv("DPTRAIN_SSH_CONFIG"), *home = getenv("HOME");
+    return path && path[0] ? path : start_text(job, "%s/.ssh/dptrain_config", home ? home : "");
+}
+
+/* Whether that configuration has all other hosts. */
+static bool config_has_all(job_t *job, const char *path)
+{
+    intern_t known = {0};
+    const char *interned;
+    char *text = NULL;
+    bool has_all = true;
+    if (!fs_exists(path) || fs_read_text(path, OUTPUT_BYTES, &text) != ERR_OK) return false;
+    for (char *at = text, *next; *at; at = next) {
+        next = at + strcspn(at, "\n");
+        if (*next) *next++ = '\0';
+        char *rest = NULL, *word = strtok_r(at, " \t\r", &rest);
+        if (!word || strcasecmp(word, "host") != 0) continue;
+        while ((word = strtok_r(NULL, " \t\r", &rest))) launch_need(intern_text(&known, word, &interned));
+    }
+    for (int i = 0; i < job->n_nodes && has_all; i++) {
+        const size_t before = known.n;
+        if (job->nodes[i].is_local) continue;
+        launch_need(intern_text(&known, job->nodes[i].alias, &interned));
+        has_all = known.n == before;
+    }
+    intern_free(&known);
+    mem_free(&text);
+    return has_all;
+}
+
+static void add_escaped(message_t *m, const char *path)
+{
+    for (; *path; path++) message_append(m, *path == '%' ? "%%%%" : "%c", *path);
+}
+
+/* A configuration on this host alone, with the hosts' port, user and key. It is written again where a cleaner has removed it. */
+err_t hosts_write_config(job_t *job)
+{
+    char path[FS_PATH_MAX];
+    const char *home = getenv("HOME");
+    err_t err = ERR_OK;
+    if (!job->ssh_own_config) return ERR_OK;
+    TRY(job_make_work(job));
+    TRY(fs_join(path, job->work, "ssh_config"));
+    FILE *file = fopen(path, "we");
+    if (!file) RAISE(ERR_SYSTEM, "cannot write %s: %s", path, strerror(errno));
+    for (int i = 0; i < job->n_nodes; i++) {
+        const node_t *node = &job->nodes[i];
+        message_t m = {0};
+        message_append(&m, "Host %s\n", node->alias);
+        if (strcmp(node->alias, node->name) != 0) {
+            message_append(&m, "  HostName ");
+            add_escaped(&m, node->name);
+            message_append(&m, "\n");
+        }
+        if (node->port) message_append(&m, "  Port %d\n", node->port);
+        if (node->user) message_append(&m, "  User %s\n", node->user);
+        if (node->key_file) {
+            message_append(&m, "  IdentityFile \"");
+            add_escaped(&m, node->key_file);
+            message_append(&m, "\"\n");
+        }
+        fputs(m.text, file);
+    }
+    fprintf(file, "Match all\n  Include \"%s/.ssh/config\"\n", home ? home : "");
+    const bool is_bad = ferror(file);
+    if (fclose(file) != 0 || is_bad)
+        err = err_raise(ERR_SYSTEM, __FILE__, __LINE__, "cannot write %s: %s", path, strerror(errno));
+    return err;
+}
+
+err_t hosts_reach(job_t *job)
+{
+    words_t own = {0};
+    bool is_special = false, has_others = false;
+    mark_local(job);
+    for (int i = 0; i < job->n_nodes; i++) {
+        const node_t *node = &job->nodes[i];
+        has_others |= !node->is_local;
+        is_special |= node->port || node->user || node->key_file || strchr(node->name, ':');
+    }
+    if (!has_others || job->how != BY_SSH) return ERR_OK;
+    const char *config = common_config(job);
+    if (job->options.ssh_port)
+        words_add_list(&own, "-p", start_text(job, "%lld", (long long)job->options.ssh_port), NULL);
+    if (config_has_all(job, config)) {
+        job->ssh_all_ways = true;
+    } else if (is_special) {
+        job->ssh_own_config = true;
+        TRY(hosts_write_config(job));
+        config = start_text(job, "%s/ssh_config", job->work);
+    } else {
+        config = NULL;
+    }
+    words_t ssh = {0};
+    if (config) words_add_list(&ssh, "-F", config, NULL);
+    words_add_all(&ssh, &job->ssh);
+    words_add_all(&ssh, &own);
+    words_free(&own);
+    words_free(&job->ssh);
+    job->ssh = ssh;
+    return ERR_OK;
+}

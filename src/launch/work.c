@@ -1,0 +1,535 @@
+/* SPDX-License-Identifier: MIT */
+/* Words and messages of the launcher; its temporary folder and the space that MPI needs there; files in folders that others can write, or that are on a
+ * server, which may not answer. */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "base/process.h"
+#include "launch/job.h"
+
+enum { SPACE_BYTES = 4 << 20, ANSWER_SEC = 10, READ_SEC = 60 };
+
+/* ---- Words and messages ---- */
+/* Without memory nothing can be said of the job any more; its ranks end with this process (launch_start_child). */
+void launch_need(err_t err)
+{
+    if (err == ERR_OK) return;
+    log_error("%s", err_message());
+    _exit((int)err);
+}
+
+void words_add(words_t *words, const char *word)
+{
+    launch_need(mem_grow(words->n + 2, sizeof *words->at, "words", &words->at));
+    words->at[words->n++] = word;
+    words->at[words->n] = NULL;
+}
+
+void words_add_all(words_t *words, const words_t *more)
+{
+    for (int i = 0; i < more->n; i++) words_add(words, more->at[i]);
+}
+
+void words_add_list(words_t *words, ...)
+{
+    va_list list;
+    va_start(list, words);
+    for (const char *word; (word = va_arg(list, const char *));) words_add(words, word);
+    va_end(list);
+}
+
+void words_remove(words_t *words, int at, int n)
+{
+    memmove(words->at + at, words->at + at + n, (size_t)(words->n - at - n + 1) * sizeof *words->at);
+    words->n -= n;
+}
+
+bool words_have(const words_t *words, const char *word)
+{
+    for (int i = 0; i < words->n; i++)
+        if (strcmp(words->at[i], word) == 0) return true;
+    return false;
+}
+
+void words_free(words_t *words)
+{
+    mem_free(&words->at);
+    words->n = 0;
+}
+
+bool word_number(const char *text, int64_t *out)
+{
+    int64_t value = 0;
+    const char *at = text;
+    while (*at == '0' && at[1]) at++;
+    const size_t n = strspn(at, "0123456789");
+    if (n == 0 || n > 15 || at[n]) return false;
+    for (size_t i = 0; i < n; i++) value = 10 * value + (at[i] - '0');
+    *out = value;
+    return true;
+}
+
+bool word_is_name(const char *text)
+{
+    const size_t n = strspn(text, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-");
+    return n > 0 && !text[n] && text[0] != '-';
+}
+
+const char *job_text(job_t *job, const char *format, ...)
+{
+    const char *out;
+    va_list args;
+    va_start(args, format);
+    launch_need(arena_vformat(&job->arena, &out, format, args));
+    va_end(args);
+    return out;
+}
+
+const char *start_text(job_t *job, const char *format, ...)
+{
+    const char *out;
+    va_list args;
+    va_start(args, format);
+    launch_need(arena_vformat(&job->start, &out, format, args));
+    va_end(args);
+    return out;
+}
+
+const char *words_join(job_t *job, const words_t *words, const char *separator)
+{
+    size_t n_bytes = 1;
+    char *text, *to;
+    for (int i = 0; i < words->n; i++) n_bytes += strlen(words->at[i]) + strlen(separator);
+    launch_need(arena_new(&job->start, n_bytes, &text));
+    *(to = text) = '\0';
+    for (int i = 0; i < words->n; i++) to = stpcpy(stpcpy(to, i ? separator : ""), words->at[i]);
+    return text;
+}
+
+/* Appends to the log if it is still there; follows no link, and waits for no fifo. */
+static void log_line(const char *path, const char *text)
+{
+    struct timespec now;
+    struct tm parts;
+    char stamp[32];
+    const int fd = open(path, O_WRONLY | O_APPEND | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0666);
+    if (fd < 0) return;
+    clock_gettime(CLOCK_REALTIME, &now);
+    gmtime_r(&now.tv_sec, &parts);
+    strftime(stamp, sizeof stamp, "%Y-%m-%dT%H:%M:%S", &parts);
+    dprintf(fd, "%s.%03ldZ %s\n", stamp, now.tv_nsec / 1000000, text);
+    close(fd);
+}
+
+void say(job_t *job, const char *format, ...)
+{
+    char text[2 * ERR_MESSAGE_MAX];
+    va_list args;
+    va_start(args, format);
+    const int n = snprintf(text, sizeof text, "%s ", job->speaker);
+    vsnprintf(text + n, sizeof text - (size_t)n, format, args);
+    va_end(args);
+    print_mask(text);
+    print_to(stderr, "%s\n", text);
+    fflush(stderr);
+    if (job->log[0]) log_line(job->log, text);
+}
+
+/* ---- The temporary folder ---- */
+static const char *temp_folder(void)
+{
+    const char *folder = getenv("TMPDIR");
+    return folder && folder[0] ? folder : "/tmp";
+}
+
+/* Where others can write, they can take the name of a folder that was removed. */
+static bool is_own_folder(const char *path)
+{
+    struct stat s;
+    return path[0] && lstat(path, &s) == 0 && S_ISDIR(s.st_mode) && s.st_uid == geteuid();
+}
+
+static void remove_folder(const char *path)
+{
+    static const char *const names[] = {"ssh_config", "asked", "uri", "space"};
+    char file[FS_PATH_MAX + 16];
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        snprintf(file, sizeof file, "%s/%s", path, names[i]);
+        unlink(file);
+    }
+    rmdir(path);
+}
+
+/* Removes folders of launchers that were killed: nobody holds their lock. */
+static void remove_stale(void)
+{
+    char path[FS_PATH_MAX];
+    DIR *folder = opendir(temp_folder());
+    for (const struct dirent *entry; folder && (entry = readdir(folder));) {
+        if (strncmp(entry->d_name, "dptrain-run.", 12) != 0 || strlen(entry->d_name) != 18) continue;
+        if (snprintf(path, sizeof path, "%s/%s", temp_folder(), entry->d_name) >= (int)sizeof path ||
+            !is_own_folder(path))
+            continue;
+        const int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        if (fd < 0) continue;
+        if (flock(fd, LOCK_EX | LOCK_NB) == 0) remove_folder(path);
+        close(fd);
+    }
+    if (folder) closedir(folder);
+}
+
+err_t job_make_work(job_t *job)
+{
+    if (is_own_folder(job->work)) return ERR_OK;
+    remove_stale();
+    /* Another launcher may take it for a stale one before it is locked. */
+    for (int i = 0; i < 100; i++) {
+        if (job->work_fd > 0) close(job->work_fd);
+        job->work_fd = -1;
+        /* Under its old name, if it can be: ssh's words and the ranks' environment have it. */
+        const bool is_again = i == 0 && job->work[0] && mkdir(job->work, 0700) == 0;
+        if (!is_again && (snprintf(job->work, sizeof job->work, "%s/dptrain-run.XXXXXX", temp_folder()) >=
+                              (int)sizeof job->work ||
+                          !mkdtemp(job->work))) {
+            job->work[0] = '\0';
+            RAISE(ERR_SYSTEM, "cannot create a folder in %s: %s", temp_folder(), strerror(errno));
+        }
+        job->work_fd = open(job->work, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        /* Who removes a stale folder holds the lock for a moment. Some file systems have no locks. */
+        if (job->work_fd >= 0 && flock(job->work_fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
+            continue;
+        if (is_own_folder(job->work)) break;
+    }
+    return ERR_OK;
+}
+
+void job_leave_work(job_t *job)
+{
+    if (is_own_folder(job->work)) remove_folder(job->work);
+    job->work[0] = '\0';
+    if (!job->session[0]) return;
+    rmdir(job->session);
+    *strrchr(job->session, '/') = '\0';
+    rmdir(job->session);
+    job->session[0] = '\0';
+}
+
+/* Those of launchers that were killed. */
+static void remove_dead_holds(const char *path)
+{
+    DIR *folder = opendir(path);
+    for (const struct dirent *entry; folder && (entry = readdir(folder));) {
+        int64_t pid;
+        if (strncmp(entry->d_name, "dptrain.", 8) == 0 && word_number(entry->d_name + 8, &pid) &&
+            kill((pid_t)pid, 0) != 0 && errno == ESRCH)
+            unlinkat(dirfd(folder), entry->d_name, AT_REMOVEDIR);
+    }
+    if (folder) closedir(folder);
+}
+
+/* Keeps the folder of OpenMPI 4's sessions until job_leave_work: an mpirun fails if another creates or removes it at the same moment. */
+err_t job_hold_session(job_t *job)
+{
+    char host[ANSWER_NAME], folder[FS_PATH_MAX - 32];
+    const char *base = getenv("OMPI_MCA_orte_tmpdir_base");
+    struct stat s;
+    if (job->session[0] || job->mpi_major >= 5) return ERR_OK;
+    launch_host_name(host, sizeof host);
+    if (snprintf(folder, sizeof folder, "%s/ompi.%.*s.%d", base && base[0] ? base : temp_folder(),
+                 (int)strcspn(host, "."), host, (int)geteuid()) >= (int)sizeof folder)
+        return ERR_OK;
+    if (lstat(folder, &s) == 0 && (!S_ISDIR(s.st_mode) || s.st_uid != geteuid()))
+        RAISE(ERR_SYSTEM,
+              "%s belongs to user %d, and mpirun would keep its files there: remove it, or set TMPDIR",
+              folder, (int)s.st_uid);
+    remove_dead_holds(folder);
+    snprintf(job->session, sizeof job->session, "%s/dptrain.%d", folder, (int)getpid());
+    /* Another launcher may remove the empty folder in between. */
+    for (int i = 0; i < 3; i++) {
+        mkdir(folder, 0700);
+        if (mkdir(job->session, 0700) == 0 || errno == EEXIST) return ERR_OK;
+    }
+    job->session[0] = '\0';
+    return ERR_OK;
+}
+
+err_t job_check_space(const job_t *job)
+{
+    static char zeros[65536];
+    char path[FS_PATH_MAX + 16];
+    int reason = 0;
+    snprintf(path, sizeof path, "%s/space", job->work[0] ? job->work : temp_folder());
+    const int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
+    if (fd < 0) reason = errno;
+    for (int n = 0; reason == 0 && n < SPACE_BYTES; n += (int)sizeof zeros)
+        reason = fs_write_all(fd, FS_HERE, zeros, sizeof zeros);
+    if (fd >= 0) {
+        close(fd);
+        unlink(path);
+    }
+    if (reason == EFBIG)
+        RAISE(ERR_SYSTEM,
+              "files may have at most %lld bytes (ulimit -f), and mpirun needs 4 MB in %s: raise the limit",
+              (long long)fs_size_limit(), temp_folder());
+    if (reason == ENOSPC || reason == EDQUOT)
+        RAISE(ERR_SYSTEM, "%s is full, and mpirun needs 4 MB there: free some space, or set TMPDIR",
+              temp_folder());
+    /* A folder that a cleaner has removed is no lack of space. */
+    if (reason != 0 && reason != ENOENT)
+        RAISE(ERR_SYSTEM, "cannot write in %s, where mpirun needs 4 MB: %s", temp_folder(), strerror(reason));
+    return ERR_OK;
+}
+
+/* ---- Calls that a server may not answer ---- */
+typedef struct call {
+    void (*run)(void *argument);
+    void *argument;
+    pthread_mutex_t lock;
+    pthread_cond_t done;
+    bool is_done;
+} call_t;
+
+static void *run_call(void *argument)
+{
+    call_t *call = argument;
+    call->run(call->argument);
+    pthread_mutex_lock(&call->lock);
+    call->is_done = true;
+    pthread_cond_signal(&call->done);
+    pthread_mutex_unlock(&call->lock);
+    return NULL;
+}
+
+/* Runs it in a thread. False: it has not returned in time; then the thread keeps what is its. */
+static bool call_within(double sec, void (*run)(void *argument), void *argument)
+{
+    const struct timespec until = thread_time_after(sec);
+    call_t *call;
+    pthread_t thread;
+    launch_need(mem_new(sizeof *call, "a call", &call));
+    *call = (call_t){.run = run, .argument = argument};
+    pthread_mutex_init(&call->lock, NULL);
+    thread_cond_init(&call->done);
+    if (thread_start(&thread, run_call, call) != 0) {
+        run(argument);
+        mem_free(&call);
+        return true;
+    }
+    pthread_mutex_lock(&call->lock);
+    while (!call->is_done && pthread_cond_timedwait(&call->done, &call->lock, &until) == 0) {}
+    const bool is_done = call->is_done;
+    pthread_mutex_unlock(&call->lock);
+    if (!is_done) {
+        pthread_detach(thread);
+        return false;
+    }
+    pthread_join(thread, NULL);
+    mem_free(&call);
+    return true;
+}
+
+typedef struct file_call {
+    char path[FS_PATH_MAX];
+    int flags, fd, reason;
+    bool is_foreign;
+    struct stat stat;
+    int64_t offset, newest;
+    size_t n_bytes, n_done;
+    char *bytes;
+} file_call_t;
+
+/* A server may give all files to one user: then it gives it a new one, too. */
+static bool gives_all_files(const char *path, uid_t owner)
+{
+    char trial[FS_PATH_MAX + 32];
+    struct stat s;
+    snprintf(trial, sizeof trial, "%.*s/.dptrain.XXXXXX",
+             strrchr(path, '/') ? (int)(strrchr(path, '/') - path) : 1, strrchr(path, '/') ? path : ".");
+    const int fd = mkostemp(trial, O_CLOEXEC);
+    if (fd < 0) return false;
+    const bool is = fstat(fd, &s) == 0 && s.st_uid == owner;
+    close(fd);
+    unlink(trial);
+    return is;
+}
+
+static void open_file(void *argument)
+{
+    file_call_t *c = argument;
+    /* Opened only if it is regular: to open a fifo or a device may do something. */
+    if (lstat(c->path, &c->stat) != 0) {
+        c->reason = errno;
+        if (errno != ENOENT || !(c->flags & O_CREAT)) return;
+        c->stat.st_mode = S_IFREG;
+        c->stat.st_uid = geteuid();
+        c->reason = 0;
+    }
+    if (!S_ISREG(c->stat.st_mode)) return;
+    c->is_foreign =
+        c->stat.st_uid != 0 && c->stat.st_uid != geteuid() && !gives_all_files(c->path, c->stat.st_uid);
+    if (c->is_foreign) return;
+    c->fd = open(c->path, c->flags | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0666);
+    if (c->fd < 0)
+        c->reason = errno;
+    else if (fstat(c->fd, &c->stat) != 0)
+        c->reason = errno;
+}
+
+err_t own_open(const char *path, int flags, const char *option, int *fd, int64_t *n_bytes)
+{
+    file_call_t *c;
+    err_t err = ERR_OK;
+    *fd = -1;
+    *n_bytes = 0;
+    launch_need(mem_new(sizeof *c, "a file's name", &c));
+    snprintf(c->path, sizeof c->path, "%s", path);
+    c->flags = flags;
+    c->fd = -1;
+    if (!call_within(ANSWER_SEC, open_file, c)) RAISE(ERR_SYSTEM, "%s: its folder does not answer", path);
+    const mode_t mode = c->stat.st_mode;
+    if (c->reason == ENOENT && !(flags & O_CREAT)) goto out;
+    if (c->reason) RAISE_OUT(err, ERR_SYSTEM, "%s: %s", path, strerror(c->reason));
+    if (!S_ISREG(mode))
+        RAISE_OUT(err, ERR_DATA, "%s: it is a %s, not a regular file; remove it, or choose another %s", path,
+                  S_ISLNK(mode)    ? "symbolic link"
+                  : S_ISDIR(mode)  ? "folder"
+                  : S_ISFIFO(mode) ? "fifo"
+                                   : "device or socket",
+                  option);
+    if (c->is_foreign)
+        RAISE_OUT(err, ERR_DATA, "%s: it belongs to user %d; remove it, or choose another %s", path,
+                  (int)c->stat.st_uid, option);
+    *fd = c->fd;
+    *n_bytes = c->stat.st_size;
+    c->fd = -1;
+out:
+    if (c->fd >= 0) close(c->fd);
+    mem_free(&c);
+    return err;
+}
+
+static void read_file(void *argument)
+{
+    file_call_t *c = argument;
+    c->reason = fs_read_all(c->fd, c->offset, c->bytes, c->n_bytes, &c->n_done);
+}
+
+static void append_file(void *argument)
+{
+    file_call_t *c = argument;
+    c->reason = fs_write_all(c->fd, FS_HERE, c->bytes, c->n_bytes);
+}
+
+static void size_file(void *argument)
+{
+    file_call_t *c = argument;
+    if (fstat(c->fd, &c->stat) != 0) c->reason = errno;
+}
+
+static void lock_file(void *argument)
+{
+    file_call_t *c = argument;
+    if (flock(c->fd, LOCK_EX | LOCK_NB) != 0) c->reason = errno;
+}
+
+/* ckpt-N.h5, N up to 15 digits. */
+static int64_t step_of_name(const char *name)
+{
+    char digits[32];
+    int64_t step;
+    const size_t n = strncmp(name, "ckpt-", 5) == 0 ? strspn(name + 5, "0123456789") : 0;
+    if (n == 0 || n >= sizeof digits || strcmp(name + 5 + n, ".h5") != 0) return -1;
+    memcpy(digits, name + 5, n);
+    digits[n] = '\0';
+    return word_number(digits, &step) ? step : -1;
+}
+
+static void find_newest(void *argument)
+{
+    file_call_t *c = argument;
+    DIR *folder = opendir(c->path);
+    c->newest = -1;
+    for (const struct dirent *entry; folder && (entry = readdir(folder));) {
+        const int64_t step = step_of_name(entry->d_name);
+        if (step > c->newest) c->newest = step;
+    }
+    if (folder) closedir(folder);
+}
+
+static void make_folder(void *argument)
+{
+    file_call_t *c = argument;
+    c->newest = fs_is_folder(c->path);
+    if (!c->newest && fs_make_folder(c->path) != ERR_OK) c->reason = EIO;
+}
+
+/* 0, or the errno; ETIMEDOUT without an answer, when the bytes stay the thread's. */
+static int file_call(void (*run)(void *), double sec, file_call_t *in_out)
+{
+    file_call_t *c;
+    launch_need(mem_new(sizeof *c + in_out->n_bytes, "a part of a file", &c));
+    *c = *in_out;
+    c->bytes = (char *)(c + 1);
+    if (in_out->bytes) memcpy(c->bytes, in_out->bytes, in_out->n_bytes);
+    if (!call_within(sec, run, c)) return ETIMEDOUT;
+    char *bytes = in_out->bytes;
+    *in_out = *c;
+    in_out->bytes = bytes;
+    if (bytes) memcpy(bytes, c->bytes, c->n_bytes);
+    mem_free(&c);
+    return in_out->reason;
+}
+
+int own_read(int fd, int64_t offset, char *out, size_t n_bytes, size_t *n_read)
+{
+    file_call_t c = {.fd = fd, .offset = offset, .bytes = out, .n_bytes = n_bytes};
+    const int reason = file_call(read_file, READ_SEC, &c);
+    *n_read = reason ? 0 : c.n_done;
+    return reason;
+}
+
+int own_append(int fd, const char *text, size_t n_bytes)
+{
+    file_call_t c = {.fd = fd, .bytes = (char *)(uintptr_t)text, .n_bytes = n_bytes};
+    return file_call(append_file, ANSWER_SEC, &c);
+}
+
+int64_t own_size(int fd)
+{
+    file_call_t c = {.fd = fd};
+    return file_call(size_file, ANSWER_SEC, &c) ? -1 : c.stat.st_size;
+}
+
+int own_lock(int fd)
+{
+    file_call_t c = {.fd = fd};
+    return file_call(lock_file, ANSWER_SEC, &c);
+}
+
+int64_t own_newest(const char *folder)
+{
+    file_call_t c = {0};
+    snprintf(c.path, sizeof c.path, "%s", folder);
+    return file_call(find_newest, ANSWER_SEC, &c) ? -1 : c.newest;
+}
+
+err_t own_folder(const char *path, bool *is_new)
+{
+    file_call_t c = {0};
+    snprintf(c.path, sizeof c.path, "%s", path);
+    const int reason = file_call(make_folder, ANSWER_SEC, &c);
+    *is_new = !c.newest;
+    if (reason == ETIMEDOUT) RAISE(ERR_SYSTEM, "%s: it does not answer", path);
+    if (reason) RAISE(ERR_SYSTEM, "cannot create the folder %s", path);
+    return ERR_OK;
+}

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: MIT */
+/* Preloaded into the launcher by tests/cli/restarts.bats: files on a server that does not answer, or gives them to another user.
+ *
+ *   SHIM_SLOW     to look at this path takes 30 s
+ *   SHIM_FOREIGN  this path, and what is under it, belongs to user 60000
+ *   SHIM_NO_LOCK  files cannot be locked (ENOLCK)
+ *   SHIM_UNREAD   to read this file is an error (EIO) */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+static int is_here(const char *variable, int fd, const char *path)
+{
+    const char *value = getenv(variable);
+    char link[64], name[4096] = "";
+    snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+    if (!path && readlink(link, name, sizeof name - 1) > 0) path = name;
+    const size_t n = value && path && strncmp(path, value, strlen(value)) == 0 ? strlen(value) : 0;
+    return n > 0 && (!path[n] || path[n] == '/');
+}
+
+int lstat(const char *path, struct stat *out)
+{
+    if (is_here("SHIM_SLOW", -1, path)) sleep(30);
+    const int code = (int)syscall(SYS_newfstatat, AT_FDCWD, path, out, AT_SYMLINK_NOFOLLOW);
+    if (code == 0 && is_here("SHIM_FOREIGN", -1, path)) out->st_uid = 60000;
+    return code;
+}
+
+int fstat(int fd, struct stat *out)
+{
+    const int code = (int)syscall(SYS_newfstatat, fd, "", out, AT_EMPTY_PATH);
+    if (code == 0 && is_here("SHIM_FOREIGN", fd, NULL)) out->st_uid = 60000;
+    return code;
+}
+
+int flock(int fd, int how)
+{
+    return getenv("SHIM_NO_LOCK") ? (errno = ENOLCK, -1) : (int)syscall(SYS_flock, fd, how);
+}
+
+ssize_t pread(int fd, void *out, size_t n_bytes, off_t offset)
+{
+    if (is_here("SHIM_UNREAD", fd, NULL)) return errno = EIO, -1;
+    return syscall(SYS_pread64, fd, out, n_bytes, offset);
+}
