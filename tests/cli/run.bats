@@ -443,7 +443,7 @@ has() { # WORDS...
         echo "$body: $SECONDS s: ${output:0:2000}"
         [ "$status" -eq 4 ]
         has "b: " " of 2 hosts cannot take part"
-        ((SECONDS <= 8 && ${#output} < 4000))
+        ((SECONDS <= 25 && ${#output} < 4000))
         ! LC_ALL=C grep -q $'[\001-\010\013-\037\177]' <<<"$output" || return 1
         [[ ! -e $HOSTS/PWN && ! -e $HOSTS/mpirun.words ]]
     done
