@@ -92,6 +92,7 @@ typedef struct run {
         far_runs; /* on other hosts; far_runs: some of them are not stopped, or a host does not say */
     bool is_swept, is_full;
     words_t unreached; /* hosts */
+    words_t left;      /* hosts on which processes of the job were left */
     loss_t loss;
     fault_t *fault;
 } run_t;
@@ -433,6 +434,8 @@ static void sweep(run_t *r)
         const node_t *node = &job->nodes[i];
         if (node->answer.swept[0])
             say(job, "%s: cleaned up after the job: %s", node->name, node->answer.swept);
+        if (node->answer.swept[0] >= '1' && node->answer.swept[0] <= '9' && !node->is_local)
+            words_add(&r->left, node->name);
         for (int k = 0; k < node->answer.phases.n; k++)
             words_add(&job->phases, start_text(job, "%s", node->answer.phases.at[k]));
         if (node->code != NO_ANSWER && node->code != 255) continue;
@@ -544,6 +547,13 @@ static int fail(run_t *r, int code, const char *why)
         r->unreached.n < (job->n_nodes ? job->n_nodes : 1)) {
         message_append(&m, "; no answer from");
         for (int i = 0; i < r->unreached.n; i++) message_append(&m, " %s", r->unreached.at[i]);
+    }
+    /* mpirun had no word for it: the daemons of the other hosts have ended all that was there. */
+    if (r->loss.how == LOST_NOTHING && r->unreached.n == 0 && r->left.n == 1 &&
+        strncmp(why, "mpirun ended with code ", 23) == 0) {
+        message_append(&m, "; its ssh session to %s may have ended, where the daemon was left",
+                       r->left.at[0]);
+        snprintf(r->loss.host, sizeof r->loss.host, "%s", r->left.at[0]);
     }
     if (r->is_full) {
         const char *folder = getenv("TMPDIR");
@@ -769,6 +779,7 @@ int job_run(job_t *job, fault_t *fault)
     if (r->watch >= 0) close(r->watch);
     if (r->uri_fd >= 0) close(r->uri_fd);
     words_free(&r->unreached);
+    words_free(&r->left);
     words_free(&command);
     mem_free(&r);
     return code;

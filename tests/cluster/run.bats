@@ -202,3 +202,12 @@ tells() { # SHELL WORDS
     grep -q 'error: no rank has run for 10 s (--timeout): all are stopped (SIGSTOP)' "$out"
     clean node1 node2
 }
+
+@test "mpirun's ssh session to a host is killed: code 5, and the host is named" {
+    endless node1 session -H node1:1,node2:1
+    cluster_exec node1 pkill -KILL -x ssh
+    ended
+    [ "$code" -eq 5 ]
+    grep -q 'error: mpirun ended with code .*node2' "$out"
+    clean node2
+}
