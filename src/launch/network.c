@@ -426,21 +426,16 @@ static void add_spawn_flags(job_t *job)
     }
 }
 
-/* mpirun and its daemons notice each other's loss by keepalive; by default after 8 minutes, or never. With --restarts mpirun is to
- * know after 10 s at most, while a link that is cut for 5 s does no harm. Without, a daemon whose host is cut off ends its ranks
- * within two minutes. */
+/* Makes mpirun notice a host that is lost after 10 s at most, while a link that is cut for 5 s does no harm. By default it takes 8 minutes,
+ * or --timeout. */
 static void add_keepalive_flags(job_t *job)
 {
-    static const struct {
-        const char *name, *restarts, *plain;
-    } settings[] = {{"oob_tcp_keepalive_time", "2", "60"},
-                    {"oob_tcp_keepalive_intvl", "2", "15"},
-                    {"oob_tcp_keepalive_probes", "4", "4"}};
+    static const char *const settings[][2] = {
+        {"oob_tcp_keepalive_time", "2"}, {"oob_tcp_keepalive_intvl", "2"}, {"oob_tcp_keepalive_probes", "4"}};
     for (size_t i = 0; i < sizeof settings / sizeof *settings; i++) {
-        const char *name = settings[i].name;
-        if (getenv(start_text(job, "OMPI_MCA_%s", name)) || getenv(start_text(job, "PRTE_MCA_%s", name)))
-            continue;
-        mpi_runtime_flag(job, name, name, job->supervisor ? settings[i].restarts : settings[i].plain);
+        const char *name = settings[i][0];
+        if (!getenv(start_text(job, "OMPI_MCA_%s", name)) && !getenv(start_text(job, "PRTE_MCA_%s", name)))
+            mpi_runtime_flag(job, name, name, settings[i][1]);
     }
 }
 
@@ -487,7 +482,7 @@ err_t network_choose(job_t *job)
     /* A rank of OpenMPI 5 that loses its connection to another ends the job. If it waits a second, mpirun hears of the lost rank
      * before. */
     if (job->mpi_major >= 5) words_add_list(&job->mpi_flags, "--mca", "opal_abort_delay", "1", NULL);
-    add_keepalive_flags(job);
+    if (job->supervisor) add_keepalive_flags(job);
     add_name_flags(job);
     add_interface_flags(job);
     add_transport_flags(job);
