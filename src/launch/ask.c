@@ -65,6 +65,8 @@ static void read_address(char *rest, answer_t *out)
     const size_t n = slash ? (size_t)(slash - text) : 0;
     int64_t bits;
     if (out->n_addresses == ANSWER_ADDRESSES) return;
+    launch_need(
+        mem_grow(out->n_addresses + 1, sizeof *out->addresses, "a host's addresses", &out->addresses));
     address_t *a = &out->addresses[out->n_addresses];
     if (strlen(name) >= sizeof a->interface ||
         name[strspn(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.:@-")] || !name[0])
@@ -234,6 +236,7 @@ void answer_read(const char *text, size_t n_bytes, const char *ofi_folders, aren
 
 void answer_free(answer_t *answer)
 {
+    mem_free(&answer->addresses);
     words_free(&answer->gpu_cpus);
     words_free(&answer->fails);
     words_free(&answer->same);

@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/process.h"
 #include "launch/job.h"
@@ -382,17 +383,20 @@ static bool resolves_here(const char *name, const words_t *mine)
     return words_have(mine, text);
 }
 
-/* Whether any of the names resolves to this machine: all in one process, for a limited time. */
+/* Whether any of the names resolves to this machine. All are looked up by other processes, within a time that does not grow with their
+ * number. */
 static bool some_resolve_here(job_t *job, const int *index, int n, const words_t *mine)
 {
+    const double until = clock_sec() + RESOLVE_SEC;
     bool is_found = false;
-    for (int first = 0; first < n && !is_found; first += AT_ONCE) {
+    for (int first = 0; first < n && !is_found && !signals_pending(); first += AT_ONCE) {
         words_t words = {0};
         char *text = NULL;
-        int code;
+        int code = NO_ANSWER;
+        const double left = until - clock_sec();
         words_add_list(&words, "getent", "ahosts", NULL);
         for (int i = first; i < n && i < first + AT_ONCE; i++) words_add(&words, job->nodes[index[i]].name);
-        if (launch_output(&words, RESOLVE_SEC, OUTPUT_BYTES, false, &text, &code) == ERR_OK)
+        if (left > 0 && launch_output(&words, left, OUTPUT_BYTES, false, &text, &code) == ERR_OK)
             for (char *at = text; *at && !is_found;) {
                 const size_t length = strcspn(at, "\n");
                 const bool ends = !at[length];
@@ -402,6 +406,11 @@ static bool some_resolve_here(job_t *job, const int *index, int n, const words_t
             }
         mem_free(&text);
         words_free(&words);
+        if (code != NO_ANSWER || is_found) continue;
+        say(job,
+            "the names of the hosts do not all resolve within %d s; this machine is known by its own names",
+            RESOLVE_SEC);
+        break;
     }
     return is_found;
 }

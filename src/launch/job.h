@@ -41,7 +41,7 @@ bool word_number(const char *text, int64_t *out);
 bool word_is_name(const char *text);
 
 /* ---- What a host answers ---- */
-enum { ANSWER_NAME = 256, ANSWER_ADDRESSES = 64, ANSWER_LINES = 64 };
+enum { ANSWER_NAME = 256, ANSWER_ADDRESSES = 256, ANSWER_LINES = 64 };
 
 typedef struct address {
     char interface[64], text[48]; /* an address of IPv4 or IPv6 */
@@ -60,7 +60,7 @@ typedef struct answer {
     bool is_alive, is_stopped;   /* ranks are there; none of them runs */
     int64_t port_low, port_high; /* ephemeral ports */
     int64_t n_cores, n_gpus;     /* what a job may use there */
-    address_t addresses[ANSWER_ADDRESSES];
+    address_t *addresses;
     int n_addresses;
     bool has_efa, has_ib, has_roce; /* ready */
     const char *ofi;                /* the first folder of aws-ofi-nccl; NULL: none */
