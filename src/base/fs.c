@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <poll.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -229,6 +230,11 @@ int fs_write_all(int fd, int64_t offset, const void *data, size_t n_bytes)
         ssize_t n = offset == FS_HERE ? write(fd, at, n_bytes - done)
                                       : pwrite(fd, at, n_bytes - done, (off_t)offset + (off_t)done);
         if (n < 0 && errno == EINTR) continue;
+        if (n < 0 && errno == EAGAIN) {
+            struct pollfd ready = {.fd = fd, .events = POLLOUT};
+            poll(&ready, 1, -1);
+            continue;
+        }
         if (n <= 0) return n < 0 ? errno : EIO;
         done += (size_t)n;
     }

@@ -42,7 +42,7 @@ enum { FS_HERE = -1 };
  * Returns 0 or the errno; the message is left to the caller. */
 int fs_read_all(int fd, int64_t offset, void *out, size_t n_bytes, size_t *n_read);
 
-/* Writes n_bytes; continues after signals and short writes. `offset` and the result as in fs_read_all. */
+/* Writes n_bytes; continues after signals and short writes, and waits where others have made the file non-blocking. `offset` and the result as in fs_read_all. */
 int fs_write_all(int fd, int64_t offset, const void *data, size_t n_bytes);
 
 /* Reads a whole file of at most max_bytes and appends a NUL; mem_free the result. ERR_USAGE if it cannot be

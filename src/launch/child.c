@@ -35,12 +35,17 @@ static void on_signal(int number)
 void signals_open(void)
 {
     struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART}, before;
+    sigset_t all;
+    sigemptyset(&all);
     if (pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0) return;
     for (int i = 0; i < N_WANTED; i++) {
         /* Of nohup, and of shells that start this in the background. */
         if (sigaction(wanted[i], NULL, &before) == 0 && before.sa_handler == SIG_IGN) continue;
         sigaction(wanted[i], &action, NULL);
+        sigaddset(&all, wanted[i]);
     }
+    /* They may have been blocked by who started this. */
+    pthread_sigmask(SIG_UNBLOCK, &all, NULL);
     /* A closed pipe is an error of the write. */
     action.sa_handler = SIG_IGN;
     sigaction(SIGPIPE, &action, NULL);
@@ -99,6 +104,7 @@ err_t launch_start_child(const words_t *words, const int fds[3], char *const *en
 {
     const pid_t parent = getpid();
     const int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+    volatile int failed = 0; /* the child writes it */
     sigset_t all, before;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
@@ -117,13 +123,15 @@ err_t launch_start_child(const words_t *words, const int fds[3], char *const *en
         sigemptyset(&all);
         sigprocmask(SIG_SETMASK, &all, NULL);
         execvpe(words->at[0], (char *const *)(uintptr_t)words->at, environment ? environment : environ);
+        failed = errno;
         _exit(127);
     }
-    const int reason = errno;
+    const int reason = pid < 0 ? errno : failed;
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (null >= 0) close(null);
+    if (pid > 0 && failed) waitpid(pid, NULL, 0);
     *out = pid;
-    if (pid < 0) RAISE(ERR_SYSTEM, "cannot start %s: %s", words->at[0], strerror(reason));
+    if (pid < 0 || failed) RAISE(ERR_SYSTEM, "cannot start %s: %s", words->at[0], strerror(reason));
     return ERR_OK;
 }
 
@@ -192,15 +200,21 @@ static bool guard_open(void)
 void guard_close(void)
 {
     close_fd(&guard_fd);
-    if (guard_pid > 0) waitpid(guard_pid, NULL, 0);
+    if (guard_pid > 0) {
+        kill(guard_pid, SIGKILL); /* it may be stopped, and nothing is guarded any more */
+        waitpid(guard_pid, NULL, 0);
+    }
     guard_pid = 0;
 }
 
 void guard_watch(pid_t pid)
 {
     const int32_t message = (int32_t)pid;
-    if (guard_open() && write(guard_fd, &message, sizeof message) != (ssize_t)sizeof message)
-        close_fd(&guard_fd);
+    /* Who has killed it gets another one. */
+    for (int i = 0; i < 2 && guard_open(); i++) {
+        if (write(guard_fd, &message, sizeof message) == (ssize_t)sizeof message) return;
+        guard_close();
+    }
 }
 
 err_t talk_start(talk_t *t, const words_t *words, bool has_input, bool keeps_errors, char *const *environment,
@@ -290,7 +304,9 @@ void talk_poll(talk_t *const *talks, int n, const char *input, size_t n_input, s
 bool talk_ended(talk_t *t, size_t most)
 {
     int status;
-    if (waitpid(t->pid, &status, WNOHANG) != t->pid) return false;
+    const pid_t ended = waitpid(t->pid, &status, WNOHANG);
+    if (ended == 0 || (ended < 0 && errno == EINTR)) return false;
+    if (ended < 0) status = 0; /* somebody else has waited for it */
     read_some(t, 1, most);
     read_some(t, 2, TEXT_BYTES);
     for (int i = 0; i < 3; i++) close_fd(&t->fds[i]);

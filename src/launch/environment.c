@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <fnmatch.h>
 #include <limits.h>
+#include <poll.h>
 #include <regex.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +15,7 @@
 
 #include "launch/job.h"
 
-enum { ENV_FILE_MAX_BYTES = 1 << 20 };
+enum { ENV_FILE_MAX_BYTES = 1 << 20, PIPE_SEC = 10 };
 
 #define ENV_NAME_LETTERS "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_"
 
@@ -220,8 +221,15 @@ static err_t env_open(const char *file, int *out)
     if (fd < 0) RAISE(ERR_USAGE, "cannot read the environment file %s: %s", file, strerror(reason));
     if (fstat(fd, &info) == 0 && (S_ISREG(info.st_mode) || S_ISFIFO(info.st_mode)) &&
         fcntl(fd, F_SETFL, 0) == 0) {
-        *out = fd;
-        return ERR_OK;
+        struct pollfd writer = {.fd = fd, .events = POLLIN};
+        if (S_ISREG(info.st_mode) || poll(&writer, 1, 1000 * PIPE_SEC) == 1) {
+            *out = fd;
+            return ERR_OK;
+        }
+        close(fd);
+        RAISE(ERR_USAGE,
+              "cannot read the environment file %s: it is a pipe to which nobody has written for %d s", file,
+              PIPE_SEC);
     }
     close(fd);
     RAISE(ERR_USAGE, "cannot read the environment file %s: it is not a regular file", file);

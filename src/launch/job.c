@@ -202,14 +202,11 @@ static void on_signal(run_t *r, int number)
         job->stopped_by && (number == SIGUSR1 || job->stopped_by != SIGUSR1) ? job->stopped_by : number;
     const bool started = output_started(r->out);
     if (number == SIGUSR1 && !started) {
-        say(job, "SIGUSR1: the job has not started yet; ending it");
         press(r, TOLD, TOLD_SEC);
+        say(job, "SIGUSR1: the job has not started yet; ending it");
     } else if (r->stage == RUNNING && r->n_signals <= 1 && started) {
         char name[32];
         const int n = snprintf(name, sizeof name, "SIG%s\n", signals_name(number));
-        say(job, "SIG%s: asking the job %s; it has %lld s (a second signal ends it at once)",
-            signals_name(number), is_training(job) ? "for a checkpoint" : "to stop",
-            (long long)job->options.grace);
         /* For the ranks' words and records: they get SIGUSR1. */
         const int fd = job_make_work(job) == ERR_OK ? open_work_file(job, "asked") : -1;
         if (fd >= 0) {
@@ -217,6 +214,9 @@ static void on_signal(run_t *r, int number)
             close(fd);
         }
         press(r, ASKED, (double)job->options.grace);
+        say(job, "SIG%s: asking the job %s; it has %lld s (a second signal ends it at once)",
+            signals_name(number), is_training(job) ? "for a checkpoint" : "to stop",
+            (long long)job->options.grace);
     } else {
         press(r, TOLD, TOLD_SEC);
     }
@@ -422,7 +422,7 @@ static void sweep(run_t *r)
                                   .is_local = true,
                                   .patience_sec = -1};
     }
-    r->is_full = job_check_space(job) != ERR_OK;
+    r->is_full = job_is_full(job);
     if (!r->is_full) (void)hosts_write_config(job);
     job->nodes = asked;
     job->n_nodes = n_nodes + !is_here;
@@ -659,7 +659,7 @@ static int finish(run_t *r, int code)
     if (r->loss.how == LOST_HOST && (code == 0 || !out->has_spoken) && !output_has_finished(out))
         return fail(r, ERR_PEER, "");
     if (!started && is_mpirun && r->loss.how == LOST_NOTHING && (code == ERR_GATE || code > 128)) {
-        if (job_check_space(job) != ERR_OK) return fail(r, ERR_SYSTEM, "the job did not start");
+        if (job_is_full(job)) return fail(r, ERR_SYSTEM, "the job did not start");
         /* A supervisor leaves out a host that was lost while the job started. */
         if (job->supervisor) sweep(r);
         if (r->unreached.n > 0) return fail(r, ERR_PEER, "the job did not start");
@@ -703,7 +703,7 @@ static int finish(run_t *r, int code)
     if (r->loss.how != LOST_NOTHING) return fail(r, ERR_PEER, "");
     if (code > 128 && code < 193) /* On a full disk nothing is known of what mpirun said of a rank. */
         snprintf(why, sizeof why, "%s was killed by signal %d (SIG%s)",
-                 job_check_space(job) != ERR_OK ? "the job" : launcher, code - 128, signals_name(code - 128));
+                 job_is_full(job) ? "the job" : launcher, code - 128, signals_name(code - 128));
     else
         snprintf(why, sizeof why, "%s ended with code %d, which usually means that a host is lost", launcher,
                  code);
@@ -718,7 +718,11 @@ static int watch(run_t *r)
     job_t *job = r->job;
     double last_look = clock_sec();
     int status;
-    while (waitpid(r->pid, &status, WNOHANG) != r->pid) {
+    for (pid_t ended; (ended = waitpid(r->pid, &status, WNOHANG)) != r->pid;) {
+        if (ended < 0 && errno == ECHILD) {
+            status = 0; /* somebody else has waited for it */
+            break;
+        }
         const double sec = r->watch < 0 ? .1 : job->look && job->look_sec < 1 ? job->look_sec : 1;
         poll(polls, 2, (int)(1000 * sec));
         for (int number; (number = signals_take());) on_signal(r, number);
@@ -766,8 +770,10 @@ int job_run(job_t *job, fault_t *fault)
     for (int i = 1; i < 3; i++)
         if (child[i] >= 0) close(child[i]);
     if (err != ERR_OK) {
+        snprintf(fault->what, sizeof fault->what, "%s", err_message());
         say(job, "error: %s", err_message());
-        return (int)err;
+        code = (int)err;
+        goto out;
     }
     guard_watch(r->pid);
     r->watch = launch_pidfd(r->pid);
@@ -775,7 +781,8 @@ int job_run(job_t *job, fault_t *fault)
     code = watch(r);
     guard_watch(0);
     code = finish(r, code);
-    output_close(r->out);
+out:
+    if (r->out) output_close(r->out);
     if (r->watch >= 0) close(r->watch);
     if (r->uri_fd >= 0) close(r->uri_fd);
     words_free(&r->unreached);

@@ -283,6 +283,7 @@ void job_leave_work(job_t *job);
 err_t job_hold_session(job_t *job);
 /* ERR_SYSTEM unless MPI has the space that it needs at start. */
 err_t job_check_space(const job_t *job);
+bool job_is_full(const job_t *job);
 
 /* Files in a folder that others can write, or on a server: no link is followed, and every call has a deadline. Numbers are errnos, 0:
  * none; ETIMEDOUT: no answer. */

@@ -602,6 +602,8 @@ int launch_run(int argc, char **argv, const char *called_as)
     job->speaker = job_text(job, "%s:", name ? name + 1 : called_as);
     /* Not the ranks' name, for those who look for them. */
     prctl(PR_SET_NAME, "dptrain-run");
+    /* Ignored, as some daemons leave it, it would take the children's exit codes. */
+    signal(SIGCHLD, SIG_DFL);
     err_t err = options_read(job, argc, argv);
     if (err == ERR_OK) err = find_program(job);
     const char *only = getenv("DPTRAIN_CHECK_OPTIONS");

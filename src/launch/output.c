@@ -20,7 +20,7 @@ static const struct {
 } patterns[] = {
 #define SUMMARY 0 /* after OpenMPI's messages */
     {"^\\[[^]]*\\] ([0-9]+ more process|Set MCA parameter \"orte_base_help)|^mpirun: Forwarding signal |plm:[rs]sh: Warning: "
-     "setpgid|^\\[[^]]*\\] Delaying for 1 seconds"},
+     "setpgid|^\\[[^]]*\\] Delaying for 1 seconds|ORTE_ERROR_LOG: Data unpack would read past end"},
 #define OF_END 1
     {"error: |noticed that process|exiting improperly|lost communication with|MPI_ABORT was invoked|non-zero status"},
 #define OF_SILENT 2

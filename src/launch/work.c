@@ -4,6 +4,8 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -131,18 +133,34 @@ static void log_line(const char *path, const char *text)
     close(fd);
 }
 
+/* Who does not read standard error must not keep the launcher from its deadlines: it waits a second for them, once. */
+static void print_message(const char *text, size_t n)
+{
+    static bool is_stuck;
+    while (n > 0) {
+        struct pollfd ready = {.fd = STDERR_FILENO, .events = POLLOUT};
+        is_stuck = poll(&ready, 1, is_stuck ? 0 : 1000) != 1;
+        const ssize_t done = is_stuck ? -1 : write(STDERR_FILENO, text, n < PIPE_BUF ? n : PIPE_BUF);
+        if (done < 0) return;
+        text += done;
+        n -= (size_t)done;
+    }
+}
+
 void say(job_t *job, const char *format, ...)
 {
-    char text[2 * ERR_MESSAGE_MAX];
+    char *text;
     va_list args;
     va_start(args, format);
-    const int n = snprintf(text, sizeof text, "%s ", job->speaker);
-    vsnprintf(text + n, sizeof text - (size_t)n, format, args);
+    launch_need(arena_vformat(&job->start, (const char **)&text, format, args));
     va_end(args);
+    text = (char *)(uintptr_t)start_text(job, "%s %s\n", job->speaker, text);
     print_mask(text);
-    print_to(stderr, "%s\n", text);
-    fflush(stderr);
-    if (job->log[0]) log_line(job->log, text);
+    const size_t n = strlen(text);
+    print_message(text, n);
+    if (!job->log[0]) return;
+    text[n - 1] = '\0';
+    log_line(job->log, text);
 }
 
 /* ---- The temporary folder ---- */
@@ -263,7 +281,8 @@ err_t job_hold_session(job_t *job)
     return ERR_OK;
 }
 
-err_t job_check_space(const job_t *job)
+/* Writes as much as MPI does at start. Returns the errno; 0: there is room. */
+static int try_space(const job_t *job)
 {
     static char zeros[65536];
     char path[FS_PATH_MAX + 16];
@@ -277,6 +296,18 @@ err_t job_check_space(const job_t *job)
         close(fd);
         unlink(path);
     }
+    return reason;
+}
+
+bool job_is_full(const job_t *job)
+{
+    const int reason = try_space(job);
+    return reason == ENOSPC || reason == EDQUOT;
+}
+
+err_t job_check_space(const job_t *job)
+{
+    const int reason = try_space(job);
     if (reason == EFBIG)
         RAISE(ERR_SYSTEM,
               "files may have at most %lld bytes (ulimit -f), and mpirun needs 4 MB in %s: raise the limit",
