@@ -316,6 +316,7 @@ closes() { # REDIRECTION OF STANDARD ERROR
         ls /proc/$job/task/*/children || skip "this kernel does not list children"
         for ((i = 0; i < 15; i++)); do
             children=''
+            # shellcheck disable=SC2013 # a line of words
             for pid in $(cat /proc/$job/task/*/children); do [[ $(<"/proc/$pid/comm") == dptrain-guard ]] || children+=$pid; done
             [ "$children" = "$(<"$FLAG")" ]
             sleep 0.1
@@ -329,6 +330,63 @@ closes() { # REDIRECTION OF STANDARD ERROR
         cat log
         [ "$code" -eq 3 ]
     done
+}
+
+@test "SIGCHLD that is ignored, as some daemons leave it, does not take mpirun's exit code" {
+    stand_in mpirun <<<'echo started; exit 3'
+    run timeout -k 1 30 perl -e '$SIG{CHLD} = "IGNORE"; exec @ARGV' "$run_sh" -np 1
+    echo "$output"
+    [ "$status" -eq 3 ]
+}
+
+@test "standard error that nobody reads does not keep a signal from the job" {
+    stand_in mpirun <<<'trap "touch \"$FLAG.asked\"; exit 0" USR1; echo started; yes error | head -c 300000 >&2 & while :; do sleep 0.05; done'
+    mkfifo pipe
+    # A reader that does not read.
+    # shellcheck disable=SC2217 # it does not read
+    sleep 120 <pipe 3>&- &
+    reader=$!
+    "$run_sh" -np 1 >log 2>pipe 3>&- &
+    job=$!
+    while ! grep -q started log; do sleep 0.05; done
+    sleep 0.5
+    kill -TERM "$job"
+    for ((i = 0; i < 400; i++)); do [[ ! -e $FLAG.asked ]] || break; sleep 0.05; done
+    kill "$reader"
+    code=0
+    wait "$job" || code=$?
+    [[ -e $FLAG.asked && $code -eq 143 ]]
+}
+
+@test "mpirun that cannot be executed is code 4, with the system's reason" {
+    stand_in mpirun </dev/null
+    printf 'BIG=%0200000d\n' 0 >big.env
+    run "$run_sh" -np 1 --env-file big.env
+    echo "$output"
+    [ "$status" -eq 4 ]
+    [[ "$output" == *"error: "*mpirun*"Argument list too long"* ]]
+}
+
+@test "a guard that is stopped does not hold the launcher" {
+    stand_in mpirun <<<'echo started; while [[ ! -e $FLAG.end ]]; do sleep 0.05; done; exit 3'
+    timeout -k 1 60 "$run_sh" -np 1 >log 2>&1 3>&- &
+    job=$!
+    while ! grep -q started log; do sleep 0.05; done
+    for pid in $(pgrep -x dptrain-guard); do
+        [[ $(ps -o ppid= -p "$(ps -o ppid= -p "$pid" | tr -d ' ')" | tr -d ' ') != "$job" ]] || kill -STOP "$pid"
+    done
+    touch "$FLAG.end"
+    code=0
+    wait "$job" || code=$?
+    cat log
+    [ "$code" -eq 3 ]
+}
+
+@test "output that another process has made non-blocking arrives whole" {
+    stand_in mpirun <<<'yes output | head -c 500000; exit 0'
+    run bash -c 'perl -e "use Fcntl; fcntl(STDOUT, F_SETFL, O_NONBLOCK | O_WRONLY); exec @ARGV" "$0" -np 1 | { sleep 1; wc -c; }' "$run_sh"
+    echo "$output"
+    [ "$output" = 500000 ]
 }
 
 @test "another user's folder of OpenMPI's sessions is not used: code 4" {
