@@ -300,6 +300,9 @@ static err_t gather(job_t *job, bool has_hosts)
     double until = 0;
     if (s->per_rank > 0 && s->first_ranks > 0) s->global_batch = s->per_rank * s->first_ranks;
     for (const char *why;;) {
+        /* A wait of hours is not to fill the memory. */
+        hosts_clear(job);
+        arena_reset(&job->start);
         TRY(has_hosts ? gather_once(job, waiting, &why) : check_here(job, &why));
         if (!why || signals_pending()) break;
         if (!waiting) {
