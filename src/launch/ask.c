@@ -16,6 +16,7 @@ enum {
     QUIET_SEC = 5,
     ANSWER_BYTES = 1 << 20, /* of a host; what follows is not read */
     LINE_MAX_BYTES = 1024,
+    SHOWN_BYTES = 400, /* of what a host says, in a message */
 };
 
 /* ---- Answers ---- */
@@ -530,7 +531,7 @@ const char *ask_cause(job_t *job, const node_t *node, double sec)
             if (is || (node->code == NO_ANSWER && strcmp(ssh_causes[found].messages[0], "timed out") == 0))
                 break;
         }
-    const char *cause = text[0] ? last_line(text) : NULL, *advice = NULL;
+    const char *cause = text[0] ? ask_text(job, "%.*s", SHOWN_BYTES, last_line(text)) : NULL, *advice = NULL;
     if (found < n) {
         const char *port = ssh_port(job, node);
         cause = fill_in(job, ssh_causes[found].cause, node, port, text);
