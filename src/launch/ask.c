@@ -310,7 +310,7 @@ static void ask_words(job_t *job, const node_t *node, words_t *out)
     }
 }
 
-/* The last line of what ssh or a shell said, and all of it. */
+/* The answer, and what ssh or the shell printed to stderr. */
 static void keep_answer(job_t *job, node_t *node, const talk_t *talk, const char *folders)
 {
     answer_free(&node->answer);
@@ -559,7 +559,6 @@ err_t probe_slots(job_t *job)
 {
     const words_t none = {0};
     TRY(ask_hosts(job, "slots", &none, probe_sec()));
-    job->slots_asked = true;
     for (int i = 0; i < job->n_nodes && !signals_pending(); i++)
         if (job->nodes[i].answer.n_cores < 0)
             RAISE(ERR_SYSTEM, "%s has no slots=N, and does not say its cores: %s", job->nodes[i].name,
@@ -656,7 +655,7 @@ err_t probe_hosts(job_t *job)
     err_t err = ask_hosts(job, "probe", &arguments, probe_sec());
     words_free(&arguments);
     if (err != ERR_OK || signals_pending()) return err;
-    job->probed = job->slots_asked = true;
+    job->probed = true;
     TRY(launch_hash(job, &hash));
     for (int i = 0; i < job->n_nodes; i++) {
         const char *problems = probe_judge(job, &job->nodes[i], hash);

@@ -205,7 +205,7 @@ void hosts_clear(job_t *job)
     words_free(&job->ssh);
     words_add_list(&job->ssh, "-o", "BatchMode=yes", "-o", "ConnectTimeout=10", NULL);
     job->how = BY_SSH;
-    job->ssh_own_config = job->ssh_all_ways = job->probed = job->slots_asked = false;
+    job->ssh_own_config = job->ssh_all_ways = job->probed = false;
 }
 
 err_t hosts_find(job_t *job)

@@ -153,7 +153,7 @@ typedef struct job {
     words_t ssh; /* ssh's options */
     bool ssh_own_config,
         ssh_all_ways; /* a configuration on this host only; every host can log in to every other */
-    bool probed, slots_asked;
+    bool probed;
     char *hosts_text;   /* of --hosts-command's last success; owned */
     words_t slots_said; /* messages about slots that were printed */
 
@@ -427,7 +427,7 @@ typedef struct life {
     json_t json;
 } life_t;
 
-/* ERR_USAGE if another supervisor is alive there; ERR_DATA "FILE:LINE: …" for what is no record of a job. */
+/* ERR_USAGE if another supervisor is alive there; ERR_DATA "FILE:LINE: …" if a line is not a job record. */
 err_t life_open(job_t *job, const char *folder, life_t *life);
 /* After the first record: where files cannot be locked, the last of several supervisors that begin at once has the job. ERR_USAGE for
  * the others. */

@@ -81,7 +81,7 @@ static err_t read_record(void *context, const char *line, size_t n, int64_t at)
     err_t err = json_read(&r->reader, line, n, &record);
     if (err == ERR_OK) err = record_check(record);
     if (err == ERR_OK && json_get_text(record, "record", &kind) && strncmp(kind, "job_", 4) != 0)
-        err = err_raise(ERR_DATA, __FILE__, __LINE__, "%s is no record of a job", kind);
+        err = err_raise(ERR_DATA, __FILE__, __LINE__, "a %s record does not belong in job.jsonl", kind);
     if (err != ERR_OK) return err_context(ERR_DATA, "%s:%d", life->path, r->n_lines);
     const bool is_start = strcmp(kind, "job_start") == 0;
     if (is_start) {
@@ -331,10 +331,9 @@ void life_look(const life_t *life, int64_t from, life_seen_t *seen)
 
 bool life_count(const life_t *life, int64_t from, int64_t kept, life_steps_t *steps)
 {
-    life_seen_t seen;
+    life_seen_t seen = {0};
     look_t look = {.seen = &seen, .steps = steps};
     int64_t n_bytes;
-    seen = (life_seen_t){0};
     *steps = (life_steps_t){0};
     const int fd = open_metrics(life, &n_bytes);
     if (fd < 0) return false;

@@ -122,7 +122,6 @@ static err_t ask_fleet(job_t *job)
     words_free(&arguments);
     words_free(&families);
     job->probed = job->options.checks;
-    job->slots_asked = true;
     /* A host that has answered has no daemon of an earlier start any more; a long job would otherwise look for more and more. */
     for (int i = 0; i < job->n_nodes; i++)
         for (int k = 0; k < job->families.n && job->nodes[i].answer.complete;)
@@ -287,7 +286,7 @@ static err_t check_here(job_t *job, const char **why)
     answer_free(&here.answer);
     job->nodes = NULL;
     job->n_nodes = 0;
-    job->probed = job->slots_asked = false;
+    job->probed = false;
     return err;
 }
 

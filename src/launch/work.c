@@ -315,7 +315,7 @@ err_t job_check_space(const job_t *job)
     if (reason == ENOSPC || reason == EDQUOT)
         RAISE(ERR_SYSTEM, "%s is full, and mpirun needs 4 MB there: free some space, or set TMPDIR",
               temp_folder());
-    /* A folder that a cleaner has removed is no lack of space. */
+    /* A missing folder (a cleaner has removed it) does not mean that the disk is full. */
     if (reason != 0 && reason != ENOENT)
         RAISE(ERR_SYSTEM, "cannot write in %s, where mpirun needs 4 MB: %s", temp_folder(), strerror(reason));
     return ERR_OK;

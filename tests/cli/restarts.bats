@@ -282,7 +282,7 @@ began() { # [CHANGE]
     sed "${1-}" <<<'{"record":"job_ranks","time":"2026-01-31T12:00:01Z","sec":1,"start":1,"ranks":2,"hosts":["a"],"newest_checkpoint":-1}'
 }
 
-@test "what is no record of a job in job.jsonl is refused, with file and line, and no command in it runs" {
+@test "a line of job.jsonl that is not a job record is refused, with file and line, and no command in it runs" {
     local code='BASH_VERSINFO[$(>"$HOSTS/PWN")]' metrics
     metrics='{"record":"checkpoint","step":7,"file":"ckpt-000000000007.h5","bytes":1,"sec":0.5,"stall_sec":0.5}'
     # The line, and what it is to say. Of the first one, and of one after a good one.

@@ -41,7 +41,7 @@ int main(void)
     reads(
         "name -oProxyCommand=x\nname a/b\ncores 1e9\ncores -1\ngpus 9999999999999999\nephemeral 9 5\nofi /opt\nofi /opt/a/x\n");
     OK(!answer.complete && !answer.name[0] && answer.n_cores == -1 && answer.n_gpus == -1,
-       "what is no name or number is not kept");
+       "invalid names and numbers are dropped");
     OK(answer.port_low == -1 && !answer.ofi, "nor are ports in no order, or folders that were not asked for");
     reads(
         "addr e/0 10.0.0.1/24\naddr eth0 10.0.0.1/33\naddr eth0 10.0.0.1\naddr eth0 $(x)/8\ngpu :3b:00.0 0-$(x)\ngpu x 0-1\n");
