@@ -218,9 +218,10 @@ cleaned() { # BEFORE AFTER ALL-THE-TIME
     for CLEAN in : 'rm -r "$TMPDIR"/dptrain-run.*'; do
         stand_in mpirun <<<'trap "echo asked: \$(<\$DPTRAIN_ASKED); exit 0" USR1; eval "$CLEAN"; echo started
             for ((i = 0; i < 600; i++)); do sleep 0.1; done'
+        rm -f log # the first job's word is not the second's
         "$run_sh" -np 1 >log 2>&1 3>&- &
         job=$!
-        while ! grep -q '^started' log; do sleep 0.05; done
+        while ! grep -qs '^started' log; do sleep 0.05; done
         kill -TERM "$job"
         code=0
         wait "$job" || code=$?
@@ -236,7 +237,7 @@ cleaned() { # BEFORE AFTER ALL-THE-TIME
     "$run_sh" -np 1 >log 2>&1 &
     job=$!
     # The job has started when its first words have passed run.sh.
-    while ! grep -q '^started' log; do sleep 0.05; done
+    while ! grep -qs '^started' log; do sleep 0.05; done
     kill -TERM "$job"
     wait "$job"
     cat log
@@ -308,11 +309,11 @@ closes() { # REDIRECTION OF STANDARD ERROR
 @test "while a job runs, the launcher has mpirun and a guard as children, and no helper that could end the job" {
     stand_in mpirun <<<'echo $$ >"$FLAG.new"; mv "$FLAG.new" "$FLAG"; echo started; while [[ ! -e $FLAG.end ]]; do sleep 0.05; done; exit 3'
     for words in "" "--log-dir logs" "--timeout-start 600 --grace 5"; do
-        rm -f "$FLAG" "$FLAG.end"
+        rm -f "$FLAG" "$FLAG.end" log
         # shellcheck disable=SC2086 # these are words
         "$run_sh" -np 1 $words >log 2>&1 3>&- &
         job=$!
-        until grep -q started log && [[ -e $FLAG ]]; do sleep 0.05; done
+        until grep -qs started log && [[ -e $FLAG ]]; do sleep 0.05; done
         ls /proc/$job/task/*/children || skip "this kernel does not list children"
         for ((i = 0; i < 15; i++)); do
             children=''
@@ -348,7 +349,7 @@ closes() { # REDIRECTION OF STANDARD ERROR
     reader=$!
     "$run_sh" -np 1 >log 2>pipe 3>&- &
     job=$!
-    while ! grep -q started log; do sleep 0.05; done
+    while ! grep -qs started log; do sleep 0.05; done
     sleep 0.5
     kill -TERM "$job"
     for ((i = 0; i < 400; i++)); do [[ ! -e $FLAG.asked ]] || break; sleep 0.05; done
@@ -371,7 +372,7 @@ closes() { # REDIRECTION OF STANDARD ERROR
     stand_in mpirun <<<'echo started; while [[ ! -e $FLAG.end ]]; do sleep 0.05; done; exit 3'
     timeout -k 1 60 "$run_sh" -np 1 >log 2>&1 3>&- &
     job=$!
-    while ! grep -q started log; do sleep 0.05; done
+    while ! grep -qs started log; do sleep 0.05; done
     for pid in $(pgrep -x dptrain-guard); do
         [[ $(ps -o ppid= -p "$(ps -o ppid= -p "$pid" | tr -d ' ')" | tr -d ' ') != "$job" ]] || kill -STOP "$pid"
     done
