@@ -6,6 +6,7 @@
 # Columns of `dptrain hosts show --format tsv`, one element per host, the chief first; - if HOSTS does not set it.
 # host_gpus is separated by commas.
 host_name=() host_slots=() host_gpus=() host_port=() host_user=() host_key=()
+ssh_causes=${BASH_SOURCE[0]%/*}/ssh_causes.tsv
 # Number of hosts handled in parallel.
 at_once=32
 port_given='' user_given='' key_given=''
@@ -90,55 +91,24 @@ ssh_words() { # INDEX
 # Explains why ssh from FROM failed, given its messages TEXT or host_ask's CODE: sets CAUSE and ADVICE. For unknown messages,
 # CAUSE is their last line.
 ssh_cause() { # CODE TEXT NAME PORT FROM
-    local code=$1 text=$2 name=$3 port=$4 from=$5 file
+    local code=$1 text=$2 name=$3 port=$4 from=$5 file messages message line
     number_or 255 code
     [[ $code -ne 124 ]] || text+=$'\nConnection timed out'
     file=$(sed -nE "s/.*Permissions [0-9]+ for '([^']*)'.*/\1/p; s/.*Bad owner or permissions on ([^ ]*).*/\1/p" \
         <<<"$text" | head -n 1)
-    case $text in
-    *'UNPROTECTED PRIVATE KEY FILE'* | *'Bad owner or permissions on '*)
-        CAUSE="bad permission: ssh rejects $file, because others can read or write it"
-        ADVICE="on $from: chmod 600 $file"
-        ;;
-    *'HOST IDENTIFICATION HAS CHANGED'*)
-        CAUSE="host key changed: $name sent a key other than the pinned one"
-        ADVICE="if it was reinstalled: setup_ssh.sh --accept-new-host-key $name HOSTS; otherwise check which machine answers"
-        ;;
-    *'host key is known for'* | *'Host key verification failed'*)
-        CAUSE="host key of $name is unknown on $from" ADVICE="run scripts/setup_ssh.sh HOSTS to pin it"
-        ;;
-    *'Could not resolve hostname'*)
-        CAUSE="name does not resolve on $from"
-        ADVICE="add $name to DNS or to /etc/hosts on $from, or put its address into HOSTS"
-        ;;
-    *'Connection refused'*)
-        CAUSE="refused: no sshd listens on port $port"
-        ADVICE="on $name: start sshd, or set its port (--ssh-port, or port in HOSTS)"
-        ;;
-    *'No route to host'* | *'etwork is unreachable'*)
-        CAUSE="no route from $from"
-        ADVICE="check that $name is on and connected, and that $from can reach its network"
-        ;;
-    *'timed out'* | *'Timeout, server'*)
-        CAUSE="no answer in time" ADVICE="check that $name is up and that no firewall drops port $port"
-        ;;
-    *'Permission denied'*)
-        CAUSE="prompt: sshd rejects the key and would ask for a password"
-        ADVICE="run scripts/setup_ssh.sh HOSTS; if that was done, on $name: chmod go-w ~ ~/.ssh ~/.ssh/authorized_keys"
-        ;;
-    *'invalid format'* | *'invalid characters'* | *'banner exchange'*)
-        CAUSE="wrong port: the server on port $port is not sshd"
-        ADVICE="set sshd's port (--ssh-port, or port in HOSTS)"
-        ;;
-    *'closed by'* | *'reset by'* | *'kex_exchange_identification'*)
-        CAUSE="connection closed before the login on port $port"
-        ADVICE="check that this is sshd's port, then see its log on $name (MaxStartups, AllowUsers, PerSourcePenalties, fail2ban)"
-        ;;
-    *)
-        text=${text%$'\n'}
-        CAUSE=${text##*$'\n'}
-        [[ -n $CAUSE ]] || CAUSE="ssh ended with code $code"
-        ADVICE="run ssh -v $name on $from for details"
-        ;;
-    esac
+    while IFS=$'\t' read -r line CAUSE ADVICE; do
+        [[ $line != '#'* ]] || continue
+        IFS='|' read -ra messages <<<"$line"
+        for message in "${messages[@]}"; do
+            [[ $text == *"$message"* ]] || continue
+            # Last the host's name, because that of a link-local address has a %.
+            CAUSE=${CAUSE//%p/"$port"} CAUSE=${CAUSE//%h/"$from"} CAUSE=${CAUSE//%f/"$file"} CAUSE=${CAUSE//%n/"$name"}
+            ADVICE=${ADVICE//%p/"$port"} ADVICE=${ADVICE//%h/"$from"} ADVICE=${ADVICE//%f/"$file"} ADVICE=${ADVICE//%n/"$name"}
+            return
+        done
+    done <"$ssh_causes"
+    text=${text%$'\n'}
+    CAUSE=${text##*$'\n'}
+    [[ -n $CAUSE ]] || CAUSE="ssh ended with code $code"
+    ADVICE="run ssh -v $name on $from for details"
 }

@@ -34,19 +34,28 @@ err_t fs_join(char *out, const char *folder, const char *name)
 void fs_quote(const char *word, char *out, size_t n_bytes)
 {
     static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=./,:@%";
+    static const char controls[] =
+        "\1\2\3\4\5\6\a\b\t\n\v\f\r\16\17\20\21\22\23\24\25\26\27\30\31\32\33\34\35\36\37\177";
     size_t n = 0;
     if (word[0] && word[strspn(word, plain)] == '\0') {
         snprintf(out, n_bytes, "%s", word);
         return;
     }
+    /* Between $' and ' a backslash is an escape, between ' and ' it is itself. */
+    const bool escapes = word[strcspn(word, controls)] != '\0';
+    if (escapes) out[n++] = '$';
     out[n++] = '\'';
     for (; *word && n + 6 < n_bytes; word++) {
-        if (*word != '\'') {
+        if (*word == '\n')
+            n = (size_t)(stpcpy(out + n, "\\n") - out);
+        else if (strchr(controls, *word))
+            n += (size_t)snprintf(out + n, 5, "\\%03o", (unsigned)*word);
+        else if (*word == '\'')
+            n = (size_t)(stpcpy(out + n, escapes ? "\\'" : "'\\''") - out);
+        else if (*word == '\\' && escapes)
+            n = (size_t)(stpcpy(out + n, "\\\\") - out);
+        else
             out[n++] = *word;
-            continue;
-        }
-        memcpy(out + n, "'\\''", 4);
-        n += 4;
     }
     out[n++] = '\'';
     out[n] = '\0';

@@ -16,7 +16,8 @@ enum { FS_PATH_MAX = 4096 };
 /* Joins folder and name into out[FS_PATH_MAX]. ERR_USAGE if too long. */
 err_t fs_join(char *out, const char *folder, const char *name);
 
-/* The word as it is typed in a shell, in quotes where it needs them: for commands in messages. */
+/* The word as it is typed in bash, in quotes where it needs them; control characters become escapes. 4 bytes per byte and 8 more are
+ * always enough; a longer word is cut. */
 void fs_quote(const char *word, char *out, size_t n_bytes);
 
 bool fs_exists(const char *path);

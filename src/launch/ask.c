@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "launch/host_script.h"
 #include "launch/job.h"
+#include "launch/ssh_causes.h"
 
 enum {
     QUIET_SEC = 5,
@@ -244,54 +245,17 @@ void answer_free(answer_t *answer)
     words_free(&answer->phases);
 }
 
-/* Lives until the next question. */
-static const char *ask_text(job_t *job, const char *format, ...) __attribute__((format(printf, 2, 3)));
-static const char *ask_text(job_t *job, const char *format, ...)
-{
-    const char *out;
-    va_list args;
-    va_start(args, format);
-    launch_need(arena_vformat(&job->answers, &out, format, args));
-    va_end(args);
-    return out;
-}
-
 /* ---- Hosts ---- */
-/* A blank, and the text as one word of a shell. */
-static const char *quoted_word(job_t *job, const char *text)
-{
-    size_t n = 4;
-    char *out, *to;
-    for (const char *at = text; *at; at++) n += *at == '\'' ? 4 : 1;
-    launch_need(arena_new(&job->answers, n, &out));
-    to = stpcpy(out, " '");
-    for (const char *at = text; *at; at++)
-        if (*at == '\'')
-            to = stpcpy(to, "'\\''");
-        else
-            *to++ = *at;
-    strcpy(to, "'");
-    return out;
-}
-
 /* What the host's bash reads: the functions of host.sh, then a call. bash reads its script as it runs, so it ends explicitly. */
-static char *script_text(job_t *job, const char *part, const words_t *arguments, size_t *n_bytes)
+static const char *script_text(job_t *job, const char *part, const words_t *arguments)
 {
     words_t lines = {0};
-    size_t n = 0;
-    char *text;
     for (size_t i = 0; i < sizeof host_script / sizeof *host_script; i++) words_add(&lines, host_script[i]);
     words_add(&lines, part);
-    for (int i = 0; i < arguments->n; i++) words_add(&lines, quoted_word(job, arguments->at[i]));
+    for (int i = 0; i < arguments->n; i++)
+        words_add_list(&lines, " ", text_quoted(&job->answers, arguments->at[i]), NULL);
     words_add(&lines, "\nexit\n");
-    for (int i = 0; i < lines.n; i++) n += strlen(lines.at[i]);
-    launch_need(arena_new(&job->answers, n + 1, &text));
-    *n_bytes = 0;
-    for (int i = 0; i < lines.n; i++) {
-        const size_t length = strlen(lines.at[i]);
-        memcpy(text + *n_bytes, lines.at[i], length);
-        *n_bytes += length;
-    }
+    const char *text = words_join(&job->answers, &lines, "");
     words_free(&lines);
     return text;
 }
@@ -366,7 +330,6 @@ static void say_waiting(job_t *job, talk_t *const *running, int n, const talk_t 
 
 err_t ask_hosts(job_t *job, const char *part, const words_t *arguments, double sec)
 {
-    size_t n_script;
     for (int i = 0; i < job->n_nodes; i++) {
         node_t *node = &job->nodes[i];
         if (!node->own_name && node->answer.name[0])
@@ -378,7 +341,8 @@ err_t ask_hosts(job_t *job, const char *part, const words_t *arguments, double s
     }
     arena_reset(&job->answers);
     const char *folders = ask_ofi_folders(job);
-    char *script = script_text(job, part, arguments, &n_script), **environment = environment_in_english();
+    const char *script = script_text(job, part, arguments);
+    char **environment = environment_in_english();
     talk_t *talks = NULL, *running[TALKS_AT_ONCE];
     int n_running = 0, next = 0;
     const double since = clock_sec();
@@ -407,7 +371,7 @@ err_t ask_hosts(job_t *job, const char *part, const words_t *arguments, double s
             say_waiting(job, running, n_running, talks, sec);
             is_said = true;
         }
-        talk_poll(running, n_running, script, n_script, ANSWER_BYTES, job->until_fd);
+        talk_poll(running, n_running, script, strlen(script), ANSWER_BYTES, job->until_fd);
         for (int i = 0; i < n_running;) {
             if (!talk_ended(running[i], ANSWER_BYTES)) {
                 i++;
@@ -461,49 +425,14 @@ static const char *ssh_port(job_t *job, const node_t *node)
     return port;
 }
 
-/* ssh's messages. In a cause and its advice %n is the host's name, %p its port, %h this host, %f the file of the message. */
-static const struct {
-    const char *messages[3], *cause, *advice;
-} ssh_causes[] = {
-    {{"UNPROTECTED PRIVATE KEY FILE", "Bad owner or permissions on "},
-     "bad permission: ssh rejects %f, because others can read or write it",
-     "on %h: chmod 600 %f"},
-    {{"HOST IDENTIFICATION HAS CHANGED"},
-     "host key changed: %n sent a key other than the pinned one",
-     "if it was reinstalled: setup_ssh.sh --accept-new-host-key %n HOSTS; otherwise check which machine answers"},
-    {{"host key is known for", "Host key verification failed"},
-     "host key of %n is unknown on %h",
-     "run scripts/setup_ssh.sh HOSTS to pin it"},
-    {{"Could not resolve hostname"},
-     "name does not resolve on %h",
-     "add %n to DNS or to /etc/hosts on %h, or put its address into HOSTS"},
-    {{"Connection refused"},
-     "refused: no sshd listens on port %p",
-     "on %n: start sshd, or set its port (--ssh-port, or port in HOSTS)"},
-    {{"No route to host", "etwork is unreachable"},
-     "no route from %h",
-     "check that %n is on and connected, and that %h can reach its network"},
-    {{"timed out", "Timeout, server"},
-     "no answer in time",
-     "check that %n is up and that no firewall drops port %p"},
-    {{"Permission denied"},
-     "prompt: sshd rejects the key and would ask for a password",
-     "run scripts/setup_ssh.sh HOSTS; if that was done, on %n: chmod go-w ~ ~/.ssh ~/.ssh/authorized_keys"},
-    {{"invalid format", "invalid characters", "banner exchange"},
-     "wrong port: the server on port %p is not sshd",
-     "set sshd's port (--ssh-port, or port in HOSTS)"},
-    {{"closed by", "reset by", "kex_exchange_identification"},
-     "connection closed before the login on port %p",
-     "check that this is sshd's port, then see its log on %n (MaxStartups, AllowUsers, PerSourcePenalties, fail2ban)"},
-};
-
+/* A part of a line of ssh_causes.tsv, filled in. */
 static const char *fill_in(job_t *job, const char *form, const node_t *node, const char *port,
                            const char *text)
 {
     char host[ANSWER_NAME];
     message_t m = {0};
     launch_host_name(host, sizeof host);
-    for (const char *at = form; *at; at++) {
+    for (const char *at = form; !strchr("\t\n", *at); at++) {
         if (*at != '%') {
             message_append(&m, "%c", *at);
             continue;
@@ -516,27 +445,33 @@ static const char *fill_in(job_t *job, const char *form, const node_t *node, con
     return ask_text(job, "%s", m.text);
 }
 
+/* Whether ssh's words have one of the messages that a line of ssh_causes.tsv begins with. */
+static bool has_message(const char *line, const char *text)
+{
+    size_t n;
+    for (bool more = true; more; line += n + 1) {
+        n = strcspn(line, "|\t");
+        more = line[n] == '|';
+        if (memmem(text, strlen(text), line, n)) return true;
+    }
+    return false;
+}
+
 const char *ask_cause(job_t *job, const node_t *node, double sec)
 {
-    const char *text = node->said ? node->said : "";
-    const size_t n = sizeof ssh_causes / sizeof *ssh_causes;
-    size_t found = n;
+    const char *said = node->said ? node->said : "", *advice = NULL;
+    const char *cause = said[0] ? ask_text(job, "%.*s", SHOWN_BYTES, last_line(said)) : NULL;
     if (node->code == 0)
         return "no output from the probe -> check that its login shell works and that bash is installed";
-    if (job->how == BY_SSH)
-        for (found = 0; found < n; found++) {
-            bool is = false;
-            for (int i = 0; i < 3 && ssh_causes[found].messages[i]; i++)
-                is |= strstr(text, ssh_causes[found].messages[i]) != NULL;
-            if (is || (node->code == NO_ANSWER && strcmp(ssh_causes[found].messages[0], "timed out") == 0))
-                break;
+    const char *text = node->code == NO_ANSWER ? ask_text(job, "%s\ntimed out", said) : said;
+    const size_t n = job->how == BY_SSH ? sizeof ssh_causes / sizeof *ssh_causes : 0;
+    for (size_t i = 0; i < n && !advice; i++)
+        if (has_message(ssh_causes[i], text)) {
+            const char *port = ssh_port(job, node), *form = strchr(ssh_causes[i], '\t') + 1;
+            cause = fill_in(job, form, node, port, text);
+            advice = fill_in(job, strchr(form, '\t') + 1, node, port, text);
         }
-    const char *cause = text[0] ? ask_text(job, "%.*s", SHOWN_BYTES, last_line(text)) : NULL, *advice = NULL;
-    if (found < n) {
-        const char *port = ssh_port(job, node);
-        cause = fill_in(job, ssh_causes[found].cause, node, port, text);
-        advice = fill_in(job, ssh_causes[found].advice, node, port, text);
-    } else if (job->how == BY_SSH) {
+    if (n > 0 && !advice) {
         char host[ANSWER_NAME];
         launch_host_name(host, sizeof host);
         advice = ask_text(job, "run ssh -v %s on %s for details", node->name, host);

@@ -329,7 +329,7 @@ static err_t env_of_files(job_t *job)
         for (int i = 0; i < job->hidden.n; i++)
             words_add(&names,
                       start_text(job, "%.*s", (int)strcspn(job->hidden.at[i], "="), job->hidden.at[i]));
-        say(job, "variables from files, values not shown: %s", words_join(job, &names, " "));
+        say(job, "variables from files, values not shown: %s", words_join(&job->start, &names, " "));
         words_free(&names);
     }
     return ERR_OK;
@@ -389,7 +389,7 @@ static const char *env_gpus(job_t *job, const node_t *node)
         are_first &= node->gpu_ids[k] == k;
         words_add(&ids, start_text(job, "%d", node->gpu_ids[k]));
     }
-    if (!are_first) list = words_join(job, &ids, ",");
+    if (!are_first) list = words_join(&job->start, &ids, ",");
     words_free(&ids);
     return list;
 }
@@ -428,25 +428,14 @@ out:
 /* ---- Bundles ---- */
 const char *env_bundle(job_t *job, const words_t *lines)
 {
-    char *text = NULL, *to;
-    size_t n_bytes = 1;
+    words_t exports = {0};
     if (lines->n == 0) return NULL;
-    for (int i = 0; i < lines->n; i++) n_bytes += sizeof "export ''\n" + 4 * strlen(lines->at[i]);
-    launch_need(mem_new(n_bytes, "the ranks' environment", &text));
-    to = text;
-    for (int i = 0; i < lines->n; i++) {
-        to = stpcpy(to, "export '");
-        for (const char *at = lines->at[i]; *at; at++)
-            if (*at == '\'')
-                to = stpcpy(to, "'\\''");
-            else
-                *to++ = *at;
-        to = stpcpy(to, "'\n");
-    }
+    for (int i = 0; i < lines->n; i++)
+        words_add_list(&exports, "export ", text_quoted(&job->start, lines->at[i]), "\n", NULL);
     const char *name = start_text(job, "DPTRAIN_ENV_%d", job->n_bundles++);
-    if (setenv(name, text, 1) != 0)
+    if (setenv(name, words_join(&job->start, &exports, ""), 1) != 0)
         launch_need(err_raise(ERR_SYSTEM, __FILE__, __LINE__, "out of memory: %s", name));
-    mem_free(&text);
+    words_free(&exports);
     return name;
 }
 

@@ -188,7 +188,7 @@ static void find_source(job_t *job)
     say(job, "the hosts are those of this allocation: %s", file);
 }
 
-static void clear_nodes(job_t *job)
+void hosts_clear(job_t *job)
 {
     for (int i = 0; i < job->n_nodes; i++) {
         answer_free(&job->nodes[i].answer);
@@ -197,11 +197,6 @@ static void clear_nodes(job_t *job)
     }
     job->n_nodes = 0;
     hosts_free(&job->table);
-}
-
-void hosts_clear(job_t *job)
-{
-    clear_nodes(job);
     words_free(&job->ssh);
     words_add_list(&job->ssh, "-o", "BatchMode=yes", "-o", "ConnectTimeout=10", NULL);
     job->how = BY_SSH;
@@ -256,28 +251,31 @@ static bool use_no_gpus(const job_t *job)
 }
 
 /* One per GPU if the job uses GPUs and the host has some, otherwise one per core, as OpenMPI does. */
+static int slots_of(const answer_t *host, bool no_gpus, bool *by_gpu)
+{
+    *by_gpu = !no_gpus && host->n_gpus > 0;
+    const int64_t n = *by_gpu ? host->n_gpus : host->n_cores > 0 ? host->n_cores : 1;
+    return (int)(n < HOSTS_MAX_SLOTS ? n : HOSTS_MAX_SLOTS);
+}
+
 void hosts_fill_slots(job_t *job)
 {
     const bool no_gpus = use_no_gpus(job);
     for (int i = 0; i < job->n_nodes; i++) {
         message_t names = {0};
-        const answer_t *like = &job->nodes[i].answer;
+        bool by_gpu, is_gpu;
         if (job->nodes[i].slots != 0) continue;
-        const bool by_gpu = !no_gpus && like->n_gpus > 0;
-        const int64_t slots = by_gpu ? like->n_gpus : like->n_cores > 0 ? like->n_cores : 1;
+        const int slots = slots_of(&job->nodes[i].answer, no_gpus, &by_gpu);
         /* All hosts that get as many are named in one message. */
         for (int k = i; k < job->n_nodes; k++) {
             node_t *node = &job->nodes[k];
-            const bool is_gpu = !no_gpus && node->answer.n_gpus > 0;
-            const int64_t own = is_gpu                     ? node->answer.n_gpus
-                                : node->answer.n_cores > 0 ? node->answer.n_cores
-                                                           : 1;
-            if (node->slots != 0 || own != slots || is_gpu != by_gpu) continue;
-            node->slots = (int)(own < HOSTS_MAX_SLOTS ? own : HOSTS_MAX_SLOTS);
+            if (node->slots != 0 || slots_of(&node->answer, no_gpus, &is_gpu) != slots || is_gpu != by_gpu)
+                continue;
+            node->slots = slots;
             message_append(&names, " %s", node->name);
         }
-        const char *text = job_text(job, "slots of%s: %d, one per %s", names.text, (int)job->nodes[i].slots,
-                                    by_gpu ? "GPU" : "core");
+        const char *text =
+            job_text(job, "slots of%s: %d, one per %s", names.text, slots, by_gpu ? "GPU" : "core");
         if (words_have(&job->slots_said, text)) continue;
         words_add(&job->slots_said, text);
         say(job, "%s", text);

@@ -189,11 +189,14 @@ static inline bool job_is_spread(const job_t *job)
     return job->n_nodes > 1 || (job->n_nodes == 1 && !job->nodes[0].is_local);
 }
 
-/* Formats a text that lives as long as the job, or its current start. */
-const char *job_text(job_t *job, const char *format, ...) __attribute__((format(printf, 2, 3)));
-const char *start_text(job_t *job, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* Joins words with a separator, into a text that lives as long as the current start. */
-const char *words_join(job_t *job, const words_t *words, const char *separator);
+const char *text_in(arena_t *arena, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* Format a text that lives as long as the job, its current start, or the answers to a question. */
+#define job_text(job, ...)   text_in(&(job)->arena, __VA_ARGS__)
+#define start_text(job, ...) text_in(&(job)->start, __VA_ARGS__)
+#define ask_text(job, ...)   text_in(&(job)->answers, __VA_ARGS__)
+/* As it is typed in bash (fs_quote). */
+const char *text_quoted(arena_t *arena, const char *word);
+const char *words_join(arena_t *arena, const words_t *words, const char *separator);
 /* Ends the launcher if `err` is one, which only a lack of memory makes it. */
 void launch_need(err_t err);
 

@@ -259,7 +259,7 @@ static err_t choose_interface(job_t *job)
     job->subnet = net_text(job, &best.links->net);
     words_t names = interface_names(job);
     /* IPv6 next to IPv4 is the same network. */
-    say(job, "interface %s (%s): %s", words_join(job, &names, ","), job->subnet,
+    say(job, "interface %s (%s): %s", words_join(&job->start, &names, ","), job->subnet,
         request      ? "set by --interface"
         : n_like > 1 ? "the fastest that all hosts share"
                      : "the only one that all hosts share");
@@ -398,7 +398,7 @@ static void add_interface_flags(job_t *job)
     words_t names = interface_names(job);
     const char *runtime = job->subnet, *own = getenv("NCCL_SOCKET_IFNAME");
     /* PRRTE before 3.0.9 does not find the subnet of an interface that has several addresses. */
-    if (job->mpi_major >= 5 && names.n > 0) runtime = words_join(job, &names, ",");
+    if (job->mpi_major >= 5 && names.n > 0) runtime = words_join(&job->start, &names, ",");
     mpi_runtime_flag(job, "oob_tcp_if_include", "prte_if_include", runtime);
     words_add_list(&job->mpi_flags, "--mca", "btl_tcp_if_include", job->subnet, NULL);
     /* NCCL takes names, not subnets; = requests an exact match. */
@@ -419,7 +419,7 @@ static void add_interface_flags(job_t *job)
 static void add_spawn_flags(job_t *job)
 {
     if (job->how != BY_SSH) return;
-    mpi_runtime_flag(job, "plm_rsh_args", "plm_ssh_args", words_join(job, &job->ssh, " "));
+    mpi_runtime_flag(job, "plm_rsh_args", "plm_ssh_args", words_join(&job->start, &job->ssh, " "));
     if (!job->options.tree_spawn || job->ssh_own_config || (job->n_nodes > 64 && !job->ssh_all_ways)) {
         mpi_runtime_flag(job, "plm_rsh_no_tree_spawn", "plm_ssh_no_tree_spawn", "1");
         mpi_runtime_flag(job, "plm_rsh_num_concurrent", "plm_ssh_num_concurrent", "128");

@@ -232,48 +232,12 @@ int launch_count_own(int argc, char **argv)
 }
 
 /* ---- Command lines as text ---- */
-/* Quotes a word as bash's printf %q. Returns the length of `out`, which has room for 4 bytes per byte, and 4 more. */
-static size_t quote_word(const char *word, char *out)
-{
-    static const char special[] = " !\"$&'()*,;<>?[\\]^`{|}";
-    bool has_controls = false;
-    size_t n = 0;
-    for (const char *at = word; *at; at++) has_controls |= (unsigned char)*at < ' ' || *at == 0x7f;
-    if (!*word || has_controls) {
-        if (*word) out[n++] = '$';
-        out[n++] = '\'';
-        for (; *word; word++) {
-            const unsigned char c = (unsigned char)*word;
-            const bool is_control = c < ' ' || c == 0x7f;
-            if (is_control || c == '\'' || c == '\\') out[n++] = '\\';
-            if (is_control)
-                for (int shift = 6; shift >= 0; shift -= 3) out[n++] = (char)('0' + (c >> shift & 7));
-            else
-                out[n++] = *word;
-        }
-        out[n++] = '\'';
-        return n;
-    }
-    for (const char *at = word; *at; at++) {
-        const bool begins = at == word || at[-1] == ':' || at[-1] == '=';
-        if (strchr(special, *at) || (*at == '#' && at == word) || (*at == '~' && begins)) out[n++] = '\\';
-        out[n++] = *at;
-    }
-    return n;
-}
-
 const char *options_line(job_t *job, const words_t *words)
 {
-    char *text = NULL;
-    size_t n = 0;
-    for (int i = 0; i < words->n; i++) {
-        launch_need(mem_grow((int64_t)(n + 4 * strlen(words->at[i]) + 6), 1, "a command line", &text));
-        if (n > 0) text[n++] = ' ';
-        n += quote_word(words->at[i], text + n);
-        text[n] = '\0';
-    }
-    const char *line = job_text(job, "%s", text ? text : "");
-    mem_free(&text);
+    words_t quoted = {0};
+    for (int i = 0; i < words->n; i++) words_add(&quoted, text_quoted(&job->arena, words->at[i]));
+    const char *line = words_join(&job->arena, &quoted, " ");
+    words_free(&quoted);
     return line;
 }
 

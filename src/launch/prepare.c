@@ -113,7 +113,7 @@ static err_t ask_fleet(job_t *job)
     for (int i = 0; i < job->families.n; i += 2)
         if (!words_have(&families, job->families.at[i])) words_add(&families, job->families.at[i]);
     words_add_list(&arguments, job->options.checks ? "yes" : "no",
-                   start_text(job, "%s%s", job->id, s->earlier_id), words_join(job, &families, " "),
+                   start_text(job, "%s%s", job->id, s->earlier_id), words_join(&job->start, &families, " "),
                    job->program, job->wdir, job->prefix ? job->prefix : "", ask_ofi_folders(job), s->folder,
                    s->data ? s->data : "", NULL);
     if (job->device && strcmp(job->device, "auto") != 0)

@@ -171,7 +171,7 @@ const char *ranks_cpu_share(job_t *job, const char *list, int k, int n)
                                          (long long)(low + count * (k + 1) / n - 1)));
         at += n_bytes + (at[n_bytes] == ',');
     }
-    const char *share = words_join(job, &parts, ",");
+    const char *share = words_join(&job->start, &parts, ",");
     words_free(&parts);
     return share;
 }
@@ -198,7 +198,7 @@ static const char *gpu_binding(job_t *job, const node_t *node)
         const int gpu = like[n_ids > 0 ? node->gpu_ids[r % n_gpus] : r % n_gpus];
         words_add(&shares, ranks_cpu_share(job, cpus->at[gpu], nth[gpu]++, n_ranks[gpu]));
     }
-    if (shares.n > 0) list = words_join(job, &shares, ";");
+    if (shares.n > 0) list = words_join(&job->start, &shares, ";");
     words_free(&shares);
     return list;
 }
@@ -282,7 +282,8 @@ static void add_parts(job_t *job, words_t *out)
         words_add_all(out, &job->part_flags);
         words_add_all(out, &node->flags);
         if (bundle) words_add_list(out, "-x", bundle, NULL);
-        words_add_list(out, "-np", start_text(job, "%d", np), "-H", words_join(job, &list, ","), NULL);
+        words_add_list(out, "-np", start_text(job, "%d", np), "-H", words_join(&job->start, &list, ","),
+                       NULL);
         add_wrapper(job, node->setup, job->near_gpus, bundle, out);
         add_program(job, out);
         words_free(&list);
@@ -364,7 +365,7 @@ static err_t compose_srun(job_t *job)
     if (job->supervisor) {
         for (int i = 0; i < job->n_nodes; i++) words_add(&nodes, job->nodes[i].name);
         words_add_list(command, start_text(job, "--nodes=%d", job->n_nodes),
-                       start_text(job, "--nodelist=%s", words_join(job, &nodes, ",")), NULL);
+                       start_text(job, "--nodelist=%s", words_join(&job->start, &nodes, ",")), NULL);
         words_free(&nodes);
     }
     add_wrapper(job, NULL, false, env_bundle(job, &job->hidden), command);
@@ -390,7 +391,7 @@ err_t ranks_compose(job_t *job)
         add_parts(job, &parts);
         for (int i = 0; i < job->n_nodes; i++) words_add(&hosts, job->nodes[i].alias);
         words_add_all(&job->trial, flags);
-        words_add_list(&job->trial, "-H", words_join(job, &hosts, ","), NULL);
+        words_add_list(&job->trial, "-H", words_join(&job->start, &hosts, ","), NULL);
         words_free(&hosts);
     } else {
         const char *np = start_text(job, "%d", job->np), *bundle = env_bundle(job, &job->hidden);

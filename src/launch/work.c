@@ -87,32 +87,31 @@ bool word_is_name(const char *text)
     return n > 0 && !text[n] && text[0] != '-';
 }
 
-const char *job_text(job_t *job, const char *format, ...)
+const char *text_in(arena_t *arena, const char *format, ...)
 {
     const char *out;
     va_list args;
     va_start(args, format);
-    launch_need(arena_vformat(&job->arena, &out, format, args));
+    launch_need(arena_vformat(arena, &out, format, args));
     va_end(args);
     return out;
 }
 
-const char *start_text(job_t *job, const char *format, ...)
+const char *text_quoted(arena_t *arena, const char *word)
 {
-    const char *out;
-    va_list args;
-    va_start(args, format);
-    launch_need(arena_vformat(&job->start, &out, format, args));
-    va_end(args);
+    const size_t n_bytes = 4 * strlen(word) + 8;
+    char *out;
+    launch_need(arena_new(arena, n_bytes, &out));
+    fs_quote(word, out, n_bytes);
     return out;
 }
 
-const char *words_join(job_t *job, const words_t *words, const char *separator)
+const char *words_join(arena_t *arena, const words_t *words, const char *separator)
 {
     size_t n_bytes = 1;
     char *text, *to;
     for (int i = 0; i < words->n; i++) n_bytes += strlen(words->at[i]) + strlen(separator);
-    launch_need(arena_new(&job->start, n_bytes, &text));
+    launch_need(arena_new(arena, n_bytes, &text));
     *(to = text) = '\0';
     for (int i = 0; i < words->n; i++) to = stpcpy(stpcpy(to, i ? separator : ""), words->at[i]);
     return text;

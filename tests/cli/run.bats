@@ -85,19 +85,19 @@ has() { # WORDS...
     [ "$status" -eq 0 ]
     has "interface eth0 (10.0.0.0/24): the only one that all hosts share" "transport tcp: no host has" \
         "--mca oob_tcp_if_include 10.0.0.0/24 --mca btl_tcp_if_include 10.0.0.0/24" \
-        "--mca btl tcp\\,vader\\,self --mca btl_tcp_flags send" "-x NCCL_SOCKET_IFNAME==eth0" "-x NCCL_NET=Socket" "--wdir $PWD" \
-        "-np 5 -H a:2\\,b:3 $DPTRAIN_BIN train --out x\\ y"
+        "--mca btl tcp,vader,self --mca btl_tcp_flags send" "-x NCCL_SOCKET_IFNAME==eth0" "-x NCCL_NET=Socket" "--wdir $PWD" \
+        "-np 5 -H a:2,b:3 $DPTRAIN_BIN train --out 'x y'"
     # One login per host.
     [ "$(wc -l <"$HOSTS/ssh.log")" -eq 2 ]
 }
 
 @test "fewer ranks than slots, ranks per host, too many ranks" {
     line -H a:2,b:2 -np 3
-    has "-np 3 -H a:2\\,b:1 "
+    has "-np 3 -H a:2,b:1 "
     line -H a:2,b:2 -np 2
     has "-np 2 -H a:2 "
     line -H a:2,b:2 --num-gpus 4
-    has "-np 8 -H a:4\\,b:4 "
+    has "-np 8 -H a:4,b:4 "
     line -H a:2,b:2 -np 5
     [ "$status" -eq 2 ]
     has "5 ranks, but the hosts have 4 slots"
@@ -112,20 +112,20 @@ has() { # WORDS...
     chmod +x "$HOSTS/a/bin/nvidia-smi"
     printf 'a\nb\n' >open
     line -hostfile open -- train
-    has "slots of a: 3, one per GPU" "slots of b: $cores, one per core" "-np $((3 + cores)) -H a:3\\,b:$cores "
+    has "slots of a: 3, one per GPU" "slots of b: $cores, one per core" "-np $((3 + cores)) -H a:3,b:$cores "
     # The probe is the only login.
     [ "$(wc -l <"$HOSTS/ssh.log")" -eq 2 ]
     for words in "--device cpu" --device=ref; do
         # shellcheck disable=SC2086 # these are words
         line -hostfile open -- train $words
-        has "slots of a b: $cores, one per core" "-np $((2 * cores)) -H a:$cores\\,b:$cores "
+        has "slots of a b: $cores, one per core" "-np $((2 * cores)) -H a:$cores,b:$cores "
     done
     line -hostfile open -np 2 -- train
     has "-np 2 -H a:2 "
     line -hostfile open --num-gpus 4 -- train
-    has "-np 8 -H a:4\\,b:4 "
+    has "-np 8 -H a:4,b:4 "
     line -hostfile open --no-checks --interface 10.0.0.0/24 --transport tcp -- train
-    has "slots of a: 3, one per GPU" "-np $((3 + cores)) -H a:3\\,b:$cores "
+    has "slots of a: 3, one per GPU" "-np $((3 + cores)) -H a:3,b:$cores "
     rm -r "$HOSTS/b"
     line -hostfile open --no-checks --interface 10.0.0.0/24 --transport tcp -- train
     [ "$status" -eq 4 ]
@@ -134,7 +134,7 @@ has() { # WORDS...
 
 @test "the chief comes first, in a separate part if this host is another one" {
     line -H a:2,b:1 --chief b
-    has "-np 3 -H b:1\\,a:2 "
+    has "-np 3 -H b:1,a:2 "
     local here
     here=$(uname -n)
     DPTRAIN_SYSFS=$HOSTS/a/sys FAKE_HOST=a line -H "$here:2,b:1" --chief b
@@ -147,7 +147,7 @@ has() { # WORDS...
 @test "the positional form of launch recipes" {
     printf 'a slots=4\nb slots=4\n' >hostfile
     line 8 256 hostfile
-    has "-np 8 -H a:4\\,b:4 $DPTRAIN_BIN train --batch-per-rank 256"
+    has "-np 8 -H a:4,b:4 $DPTRAIN_BIN train --batch-per-rank 256"
     line 4 32 hostfile train --epochs 2
     has "-np 4 -H a:4 $DPTRAIN_BIN train --batch-per-rank 32 --epochs 2"
     line -np 2 4 32 hostfile
@@ -205,7 +205,7 @@ has() { # WORDS...
     rm -r "$HOSTS/b/sys/class/infiniband"
     rdma b mlx5_0 mlx5_core ACTIVE InfiniBand
     line -H a:1,b:1
-    has "transport ib: every host has an active" "--mca pml ucx --mca btl \\^openib" "-x NCCL_NET=IB"
+    has "transport ib: every host has an active" "--mca pml ucx --mca btl '^openib'" "-x NCCL_NET=IB"
     NCCL_NET=mine line -H a:1,b:1 --transport tcp
     has "transport tcp: set by --transport" "-x NCCL_NET "
 }
@@ -216,26 +216,26 @@ has() { # WORDS...
     line -H a:1,b:1
     has "transport efa: every host has an EFA device" "a: aws-ofi-nccl was not found"
     DPTRAIN_OFI_NCCL=$PWD/ofi line -H a:1,b:1
-    has "-x FI_PROVIDER=efa -x FI_EFA_USE_DEVICE_RDMA=1 -x NCCL_NET=AWS\\ Libfabric" "-x LD_LIBRARY_PATH=$PWD/ofi:" \
-        "--mca pml ob1 --mca btl tcp\\,vader\\,self"
+    has "-x FI_PROVIDER=efa -x FI_EFA_USE_DEVICE_RDMA=1 -x 'NCCL_NET=AWS Libfabric'" "-x LD_LIBRARY_PATH=$PWD/ofi:" \
+        "--mca pml ob1 --mca btl tcp,vader,self"
     [[ "$output" != *"aws-ofi-nccl was not found"* ]]
 }
 
 @test "OpenMPI 5: the names of PRRTE" {
     FAKE_MPI=5.0.6 line -H a:1,b:1 --ports 20000-20099 --no-tree-spawn
     has "--prtemca prte_if_include eth0" "--prtemca plm_ssh_args " "--prtemca plm_ssh_no_tree_spawn 1" \
-        "--mca btl tcp\\,sm\\,self --mca btl_tcp_flags send --mca opal_reachable weighted" \
+        "--mca btl tcp,sm,self --mca btl_tcp_flags send --mca opal_reachable weighted" \
         "--prtemca oob_tcp_dynamic_ipv4_ports 20084-20099" "--mca btl_tcp_if_include 10.0.0.0/24" "--mca opal_abort_delay 1"
     [[ "$output" != *"mpirun -q"* && "$output" != *vader* && "$output" != *" oob_tcp_if_include"* && "$output" != *" : "* ]]
     # Parts of a command end PMIx before 5.0.11, on every host, unless it reads no files.
     host c eth5=10.0.0.3/24
     FAKE_MPI=5.0.6 line -H a:1,c:1
-    has " : " "--prtemca prte_if_include eth0\\,eth5" \
-        "--prtemca prte_launch_agent env\\ PMIX_MCA_mca_base_param_files=none\\ prted"
+    has " : " "--prtemca prte_if_include eth0,eth5" \
+        "--prtemca prte_launch_agent 'env PMIX_MCA_mca_base_param_files=none prted'"
     FAKE_MPI=5.0.6 line -H a:1,b:1 --no-checks --interface 10.0.0.0/24 --transport tcp
     has "--prtemca prte_if_include 10.0.0.0/24"
     FAKE_MPI=5.0.6 line -np 100000
-    has "--output :raw" "--map-by :OVERSUBSCRIBE --bind-to none" "--mca btl \\^tcp"
+    has "--output :raw" "--map-by :OVERSUBSCRIBE --bind-to none" "--mca btl '^tcp'"
     FAKE_MPI=5.0.6 OMPI_MCA_btl=self,sm line -np 2
     [[ "$output" != *" btl "* ]]
 }
@@ -273,7 +273,7 @@ has() { # WORDS...
     [ "$status" -eq 2 ]
     line -H a:1,nobody:1 --no-checks --interface 10.0.0.0/24 --transport tcp
     [ "$status" -eq 0 ]
-    has "-H a:1\\,nobody:1"
+    has "-H a:1,nobody:1"
     [[ $output != *NCCL_SOCKET_IFNAME* ]]
     line -H a:1,nobody:1 --no-checks --interface eth0 --transport tcp
     has "NCCL_SOCKET_IFNAME==eth0"
@@ -292,7 +292,7 @@ has() { # WORDS...
     echo "$output"
     [ "$status" -eq 0 ]
     [ ! -e "$HOSTS/PWN" ]
-    has "slots of a b: $cores, one per core" "-H a:$cores\\,b:$cores " "b: aws-ofi-nccl was not found"
+    has "slots of a b: $cores, one per core" "-H a:$cores,b:$cores " "b: aws-ofi-nccl was not found"
     [[ "$output" != *"-x LD_LIBRARY_PATH"* ]]
     # CPUs near a GPU.
     unset DPTRAIN_BIND
@@ -325,7 +325,7 @@ has() { # WORDS...
     done
     line -H n.alpha:1,a:1,n.beta:1,n.gamma:1
     [ "$status" -eq 0 ]
-    has "--mca orte_keep_fqdn_hostnames 1 " "-np 4 -H n.alpha:1\\,a:1\\,n.beta:1\\,n.gamma:1 "
+    has "--mca orte_keep_fqdn_hostnames 1 " "-np 4 -H n.alpha:1,a:1,n.beta:1,n.gamma:1 "
     line -H n:1,n.beta:1
     has "--mca orte_keep_fqdn_hostnames 1 "
     FAKE_MPI=5.0.6 line -H n.alpha:1,n.beta:1
@@ -448,7 +448,7 @@ has() { # WORDS...
         [[ ! -e $HOSTS/PWN && ! -e $HOSTS/mpirun.words ]]
     done
     # After a fault.
-    cat >"$HOSTS/b/answers" <<<'script=$(cat); [[ $script == *"sweep '\''"* ]] || exec bash -s <<<"$script"
+    cat >"$HOSTS/b/answers" <<<'script=$(cat); [[ $script == *"sweep "*exit* ]] || exec bash -s <<<"$script"
         printf "swept \e[2J%s\nphase 1 \e[31m%s\nend\n" "$CODE" "$CODE"; exit 0'
     stand_in mpirun <<<'[[ $1 != --version ]] || exit 0
         echo started; rule=$(printf %074d 0 | tr 0 -)
@@ -472,7 +472,7 @@ has() { # WORDS...
     [[ "$output" != *"pml cm"* ]]
     printf 'host = a:1,b:1\nnum-gpus = 2\ntransport = tcp\n' >hosts.conf
     line --config hosts.conf
-    has "-np 4 -H a:2\\,b:2 " "transport tcp: set by --transport"
+    has "-np 4 -H a:2,b:2 " "transport tcp: set by --transport"
     line --config hosts.conf -H b:3 --num-gpus 1
     has "-np 1 -H b:1 "
     printf '%s\n' 'np = 2' '' 'nq = 3' >bad.conf
@@ -524,19 +524,19 @@ as_printed() { # ARGUMENTS...
 
 @test "ssh: setup_ssh.sh's configuration if it covers the hosts, otherwise port, user and key of their description" {
     line -H a:1,b:1 --ssh-port 2222
-    has "plm_rsh_args -o\\ BatchMode=yes\\ -o\\ ConnectTimeout=10\\ -p\\ 2222"
+    has "plm_rsh_args '-o BatchMode=yes -o ConnectTimeout=10 -p 2222"
     printf '%s\n' 'nodes: [{address: a, chief: true, port: 2200, ssh_config: one}, {address: b, ssh_config: two}]' \
         'ssh: {one: {username: me}, two: {key_file: /keys/b}}' >hosts.yaml
     # What is temporary is gone when the job ends.
     stand_in_with_config
     line -hostfile hosts.yaml
-    has "plm_rsh_args -F\\ " "--mca plm_rsh_no_tree_spawn 1" "-np 2 -H a:1\\,b:1 "
+    has "plm_rsh_args '-F " "--mca plm_rsh_no_tree_spawn 1" "-np 2 -H a:1,b:1 "
     grep -A 2 '^Host a$' "$HOSTS/config" | tr -s '\n ' ' ' | grep -F 'Host a Port 2200 User me'
     grep -A 1 '^Host b$' "$HOSTS/config" | grep -F 'IdentityFile "/keys/b"'
     mkdir "$HOME/.ssh"
     printf 'Host a\n  Port 1\nHost b x\n' >"$HOME/.ssh/dptrain_config"
     line -hostfile hosts.yaml
-    has "plm_rsh_args -F\\ $HOME/.ssh/dptrain_config\\ -o"
+    has "plm_rsh_args '-F $HOME/.ssh/dptrain_config -o"
     [[ "$output" != *no_tree_spawn* ]]
     grep -q -- "-F $HOME/.ssh/dptrain_config .* b bash -s" "$HOSTS/ssh.log"
     host c eth0=10.0.0.3/24
@@ -550,12 +550,12 @@ as_printed() { # ARGUMENTS...
     printf '%s\n' 'nodes: [{address: a, chief: true, ssh_config: all}, {address: "fd77::2", port: 2200, ssh_config: all}]' 'ssh: {all: {}}' >hosts.yaml
     line -hostfile hosts.yaml
     [ "$status" -eq 0 ]
-    has "-np 2 -H a:1\\,ip6-fd77--2:1 " "--mca plm_rsh_no_tree_spawn 1"
+    has "-np 2 -H a:1,ip6-fd77--2:1 " "--mca plm_rsh_no_tree_spawn 1"
     grep -A2 'Host ip6-fd77--2$' "$HOSTS/config" | tr -s '\n ' ' ' | grep -F 'HostName fd77::2 Port 2200'
     mkdir "$HOME/.ssh"
     printf 'Host a\nHost fd77::2 ip6-fd77--2\n  HostName fd77::2\n' >"$HOME/.ssh/dptrain_config"
     line -hostfile hosts.yaml
-    has "plm_rsh_args -F\\ $HOME/.ssh/dptrain_config\\ -o" "-H a:1\\,ip6-fd77--2:1 "
+    has "plm_rsh_args '-F $HOME/.ssh/dptrain_config -o" "-H a:1,ip6-fd77--2:1 "
 }
 
 # A job whose single rank, or whose N ranks, print their environment: what reaches it, and what mpirun's command line shows.
@@ -628,11 +628,11 @@ job_that_prints() {
 @test "mpirun's flags: --mca, --bind-to, --map-by and --mpi-args replace what run.sh chooses" {
     line -H a:2,b:2 --mca btl_tcp_if_include eth1 -mca pml ^ucx -bind-to none -map-by slot
     [ "$status" -eq 0 ]
-    has "--mca btl_tcp_if_include eth1" "--mca pml \\^ucx" "--bind-to none --map-by slot"
+    has "--mca btl_tcp_if_include eth1" "--mca pml '^ucx'" "--bind-to none --map-by slot"
     [[ "$output" != *"btl_tcp_if_include 10.0"* && "$output" != *"pml ob1"* ]]
     [ "$(grep -o -- --bind-to <<<"$output" | wc -l)" -eq 1 ]
     line -H a:2,b:2 --mpi-args '-x FOO=1 --mca coll "^hcoll,x y" --tag-output'
-    has "--mca coll \\^hcoll\\,x\\ y --tag-output" "-x DPTRAIN_ENV_"
+    has "--mca coll '^hcoll,x y' --tag-output" "-x DPTRAIN_ENV_"
     line --mpi-args='--bind-to core'
     has "--bind-to core"
     line --mpi-args '-np 4'
@@ -663,9 +663,9 @@ job_that_prints() {
 @test "in an allocation of PBS or LSF: on its hosts" {
     printf 'a\na\nb\n' >nodes
     PBS_NODEFILE=$PWD/nodes line train
-    has "the hosts are those of this allocation: $PWD/nodes" "-np 3 -H a:2\\,b:1 "
+    has "the hosts are those of this allocation: $PWD/nodes" "-np 3 -H a:2,b:1 "
     LSB_DJOB_HOSTFILE=$PWD/nodes line --num-gpus 4 train
-    has "-np 8 -H a:4\\,b:4 "
+    has "-np 8 -H a:4,b:4 "
     PBS_NODEFILE=$PWD/nodes line -H b:2 train
     has "-np 2 -H b:2 "
 }
@@ -676,10 +676,10 @@ job_that_prints() {
     for words in "-np 8 -hostfile" "--np 8 --hostfile" "--np=8 -machinefile" "-n 8 --machinefile" "-f"; do
         # shellcheck disable=SC2086 # these are words
         line $words hostfile
-        has "-np 8 -H a:4\\,b:4 "
+        has "-np 8 -H a:4,b:4 "
     done
     line -machinefile hostfile -N 2
-    has "-np 4 -H a:2\\,b:2 "
+    has "-np 4 -H a:2,b:2 "
     # One host: this one.
     line -N 3
     has " -np 3 $DPTRAIN_BIN"
@@ -692,7 +692,7 @@ job_that_prints() {
     has "-np 4 -H localhost:4 $DPTRAIN_BIN train"
     line -np 4 -H a:2,b:2 -bind-to none -map-by slot -x NCCL_DEBUG=INFO -x LD_LIBRARY_PATH -x PATH -mca pml ob1 -mca btl ^openib train
     [ "$status" -eq 0 ]
-    has "--bind-to none --map-by slot --mca pml ob1 --mca btl \\^openib" "-np 4 -H a:2\\,b:2 "
+    has "--bind-to none --map-by slot --mca pml ob1 --mca btl '^openib'" "-np 4 -H a:2,b:2 "
     line --standalone --nnodes=1 --nproc-per-node=4 train
     has " -np 4 $DPTRAIN_BIN train"
     typed() { # PROGRAM WORDS...
@@ -704,7 +704,7 @@ job_that_prints() {
     typed horovodrun -np 4 -H localhost:4 train
     has "-np 4 -H localhost:4 $DPTRAIN_BIN train"
     line --nnodes=2 --nproc_per_node=3 --max-restarts=3 -hostfile hostfile train
-    has "-np 6 -H a:3\\,b:3 "
+    has "-np 6 -H a:3,b:3 "
     line --nnodes 3 --nproc-per-node 2 -hostfile hostfile train
     [ "$status" -eq 2 ]
     has "--nnodes 3, but 2 hosts: write the hosts by -H or -hostfile"
@@ -844,13 +844,13 @@ job_that_prints() {
     printf '%s\n' 'nodes:' '- {address: a, gpus: [0, 2], chief: true, ssh_config: one}' '- {address: b, gpus: 2, ssh_config: two}' 'ssh:' \
         '  one: {env_file: a.env, shared_envs: {A: 0, B: "a b;\"c", API_KEY: 1}}' '  two: {setup: ". /opt/venv"}' >hosts.yaml
     line -hostfile hosts.yaml
-    has '-x CUDA_VISIBLE_DEVICES=0\,2 -x DPTRAIN_ENV_0 -np 2 -H a:2 bash -c' "$DPTRAIN_BIN : " "-np 2 -H b:2 bash -c" "opt/venv" \
+    has '-x CUDA_VISIBLE_DEVICES=0,2 -x DPTRAIN_ENV_0 -np 2 -H a:2 bash -c' "$DPTRAIN_BIN : " "-np 2 -H b:2 bash -c" "opt/venv" \
         "shared_envs: API_KEY is not passed on"
     [[ "$output" != *A=1* && "$output" != *B=* && "$output" != *DPTRAIN_ENV_1* ]]
     # OpenMPI applies settings only to their part, so each part repeats the common ones.
     [ "$(grep -o -- "--wdir $PWD " <<<"$output" | wc -l)" -eq 2 ]
     [ "$(grep -o -- '-x NCCL_NET=Socket ' <<<"$output" | wc -l)" -eq 2 ]
-    [[ "$output" != *"CUDA_VISIBLE_DEVICES=0\\,1"* ]]
+    [[ "$output" != *"CUDA_VISIBLE_DEVICES=0,1"* ]]
     # The file's variables win over shared_envs.
     job_that_prints
     sed '/address: b/d' hosts.yaml >a.yaml
@@ -869,11 +869,11 @@ job_that_prints() {
         chmod +x "$HOSTS/$h/bin/nvidia-smi"
     done
     line -H a:2,b:2
-    has "DPTRAIN_CPUS=0-7\\,16-23\\;8-15\\,24-31" "-x CUDA_DEVICE_ORDER=PCI_BUS_ID" "--bind-to none"
+    has "'DPTRAIN_CPUS=0-7,16-23;8-15,24-31'" "-x CUDA_DEVICE_ORDER=PCI_BUS_ID" "--bind-to none"
     [[ "$output" != *"--bind-to core"* ]]
     # Two ranks per GPU: each gets half of every range.
     line -H a:4,b:4
-    has "DPTRAIN_CPUS=0-3\\,16-19\\;8-11\\,24-27\\;4-7\\,20-23\\;12-15\\,28-31"
+    has "'DPTRAIN_CPUS=0-3,16-19;8-11,24-27;4-7,20-23;12-15,28-31'"
     # A host without known GPUs: as without GPUs.
     rm "$HOSTS/b/bin/nvidia-smi"
     line -H a:2,b:2
@@ -912,7 +912,7 @@ job_that_prints() {
     has "--mca plm_rsh_no_tree_spawn 1 --mca plm_rsh_num_concurrent 128"
     echo 'Host h70' >>"$HOME/.ssh/dptrain_config"
     line -H "${list#,}" --no-checks --interface eth0 --transport tcp
-    has "plm_rsh_args -F"
+    has "plm_rsh_args '-F"
     [[ "$output" != *no_tree_spawn* ]]
 }
 
@@ -950,7 +950,7 @@ job_that_prints() {
         exec "$@"'
     line train
     [ "$status" -eq 0 ]
-    has "-np 4 -H a:2\\,b:2 $DPTRAIN_BIN train"
+    has "-np 4 -H a:2,b:2 $DPTRAIN_BIN train"
     [[ "$output" != *plm_rsh* ]]
     [ ! -e "$HOSTS/ssh.log" ]
     MY_TOKEN=1 line --launcher srun train
@@ -967,7 +967,7 @@ job_that_prints() {
     has "rank has for  me"
     SLURM_TASKS_PER_NODE='BASH_VERSINFO[$(>PWN)],1' line train
     [[ "$status" -eq 0 && ! -e PWN ]]
-    has "-np 2 -H a:1\\,b:1 "
+    has "-np 2 -H a:1,b:1 "
     stand_in scontrol <<<'echo "-oProxyCommand=x"; echo b'
     line train
     [ "$status" -eq 4 ]
