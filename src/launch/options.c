@@ -461,6 +461,12 @@ static err_t check_ports(job_t *job)
 /* What goes on to mpirun and the ranks: words of -x, --mca, --bind-to, --map-by, --mpi-args and --env-file. */
 static err_t add_passed(job_t *job, const typed_t *option);
 
+/* -hostfile "$FILE" of a variable that is not set does not mean this machine alone. */
+static err_t raise_empty(const opt_t *opt)
+{
+    RAISE(ERR_USAGE, "invalid --%s '': expected %s", opt->key, opt->unit);
+}
+
 /* The words of --mpi-args; those among them that are options here are read as such. */
 static err_t add_mpi_args(job_t *job, const char *text)
 {
@@ -497,6 +503,7 @@ static err_t add_passed(job_t *job, const typed_t *option)
     const char *key = option->opt->key, *value = option->value;
     /* mpirun distinguishes --mca, --gmca and --prtemca. */
     const char *name = option->word + strspn(option->word, "-");
+    if (!*value && opt_is_among(key, "env-file|bind-to|map-by")) return raise_empty(option->opt);
     if (strcmp(key, "env-file") == 0) {
         words_add(&job->env_files, value);
     } else if (strcmp(key, "mpi-args") == 0) {
@@ -700,13 +707,13 @@ static err_t set_values(job_t *job, const typed_list_t *list)
     words_free(&words);
     if (err == ERR_OK) err = read_config(job, groups, list);
     TRY(err);
-    /* As if it were not given: -hostfile "$FILE". An empty list of hosts is an error. */
     for (int g = 0; g < N_GROUPS; g++)
         for (int i = 0; i < groups[g].n; i++) {
             const opt_t *opt = &groups[g].table[i];
             const char **value = (const char **)(void *)((char *)values + opt->offset);
-            if (opt->type == OPT_STRING && !opt_is_among(opt->key, "host|ports") && *value && !**value)
-                *value = NULL;
+            if (opt->type != OPT_STRING || !*value || **value) continue;
+            if (!opt_is_among(opt->key, "include|exclude|mpi-args")) return raise_empty(opt);
+            *value = NULL; /* a filter may be empty */
         }
     const char *second = values->hosts_command ? values->hosts_command : values->host;
     if ((values->hostfile && second) || (values->hosts_command && values->host))

@@ -475,6 +475,9 @@ err_t launch_prepare(job_t *job)
             say(job,
                 "CUDA_VISIBLE_DEVICES is passed to no other host; -x CUDA_VISIBLE_DEVICES passes it to all");
     }
+    if (!job_is_spread(job) && !job->is_again && (o->interface || strcmp(o->transport, "auto") != 0))
+        say(job, "%s has no effect: all ranks are on this machine",
+            o->interface ? "--interface" : "--transport");
     if (job->low_port > 0) TRY(network_ports(job));
     if (o->wdir || job_is_spread(job)) words_add_list(&job->part_flags, "--wdir", job->wdir, NULL);
     return ranks_compose(job);

@@ -488,6 +488,28 @@ has() { # WORDS...
     has no.conf
 }
 
+@test "an empty value, as of a variable that is not set, is refused; network options without a network are named" {
+    for option in --hostfile --host --hosts-command --chief --wdir --interface --ports --env-file --bind-to --log-dir; do
+        line "$option" '' -- train
+        echo "$option: $output"
+        [ "$status" -eq 2 ]
+        has "''"
+    done
+    printf '%s\n' 'hostfile =' >empty.conf
+    line --config empty.conf
+    [ "$status" -eq 2 ]
+    for option in --exclude --include --mpi-args; do
+        line "$option" '' -- train
+        [ "$status" -eq 0 ]
+    done
+    for words in "--interface eth0" "--transport tcp"; do
+        # shellcheck disable=SC2086 # these are words
+        line -np 2 $words
+        [ "$status" -eq 0 ]
+        has "${words% *} has no effect"
+    done
+}
+
 # The words of mpirun in a dry run and at a start are equal, but for what a start alone needs: the file that names its daemons, the
 # job's id, and the file that says what the user sent. OpenMPI 4 starts without -q, since its messages name lost ranks.
 as_printed() { # ARGUMENTS...
