@@ -50,7 +50,8 @@ Additional options:
   --out FILE             append the records to this file [runs/nccl_bw-DATE.jsonl]
   -h, --help             show this help
 
-dptrain's options --device, --comm and --communicator override the automatic choice.
+dptrain's options --device, --comm and --communicator override the automatic choice: -np 4 -- --device cpu measures MPI
+on a machine with one GPU.
 
 Exit codes are dptrain's: 1 wrong data, 2 usage, 4 system, 5 a rank or host was lost.
 EOF
@@ -196,35 +197,10 @@ elif [[ $np -eq 0 && $has_hosts == no && -n $given ]]; then
     np=1
 fi
 np=$((np * per_process))
-chosen=''
-for word in "${bench[@]}"; do
-    case $word in --device | --device=* | --comm | --comm=* | --communicator | --communicator=*) chosen=yes ;; esac
-done
-n_gpus=0
-if command -v nvidia-smi >/dev/null; then n_gpus=$(nvidia-smi -L 2>/dev/null | grep -c '^GPU ') || true; fi
-default_ranks=no
-[[ $has_hosts == yes || $np -gt 0 || ${#ranks[@]} -gt 0 ]] || default_ranks=yes
-who='no GPU on this machine: measuring MPI on the CPU'
-[[ $has_hosts == no ]] || who='measuring NCCL on the GPUs of the hosts, or MPI on their CPUs without'
-if [[ -n $chosen ]]; then
-    who='measuring as the options request'
-elif [[ $n_gpus -eq 1 && $default_ranks == yes ]]; then
-    who='only one GPU, and a collective needs two: measuring MPI on the CPU'
-    bench=(--device=cpu "${bench[@]}")
-elif ((n_gpus > 0)); then
-    who="$(count "$n_gpus" GPU) on this machine: measuring NCCL"
-    bench=(--device=cuda --comm=nccl "${bench[@]}")
-    [[ $default_ranks == no ]] || np=$n_gpus default_ranks=no
-fi
-if [[ $default_ranks == yes ]]; then
-    np=$(allowed_cores)
-    ((np > 1)) || die 2 "a collective needs two ranks, and this machine has one core; -np 2 lets them share it"
-fi
 ((np != 1)) || die 2 "${given:--np 1}: a collective needs two ranks or more${given:+; -g N starts N}"
 out=${out:-runs/nccl_bw-$(date +%Y%m%d-%H%M%S).jsonl}
 end_of_words bench comm "--out=$out" "${bench[@]}"
 
-echo "# $who"
 [[ ${#ignored[@]} -eq 0 ]] ||
     echo "# ${ignored[*]} ignored: points are repeated until the median is precise (-- --budget SEC limits this)"
 ((${#unlike[@]} == 0)) || printf '# %s\n' "${unlike[@]}"

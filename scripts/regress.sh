@@ -58,7 +58,7 @@ Measuring (run, compare, ab):
                        call per line; # begins a comment. A suite's name is its file name without .conf [standard]
   --starts N           number of starts, with ab per side [8]
   --args "WORDS"       more options for each call of dptrain bench
-  -np N                number of ranks [one per core; with hosts, one per slot]
+  -np N                number of ranks [one per GPU or core; with hosts, one per slot]
   -hostfile FILE, …    options of the launcher, scripts/run.sh, for hosts, network and environment. Inside a Slurm
                        allocation its hosts and tasks are used:
                        sbatch -N2 --ntasks-per-node=8 --wrap "scripts/regress.sh run"

@@ -238,10 +238,11 @@ err_t hosts_find(job_t *job)
 }
 
 /* ---- Slots and ranks ---- */
-/* Whether the job's options, or the program's, rule GPUs out. */
+/* Whether the job's command or its options rule GPUs out. */
 static bool use_no_gpus(const job_t *job)
 {
     const char *device = job->device;
+    if (job->words.n > 0 && strcmp(job->words.at[0], "data") == 0) return true;
     for (int i = 0; i < job->words.n; i++) {
         const char *word = job->words.at[i];
         if (strncmp(word, "--device=", 9) == 0) device = word + 9;
@@ -280,6 +281,27 @@ void hosts_fill_slots(job_t *job)
         words_add(&job->slots_said, text);
         say(job, "%s", text);
     }
+}
+
+err_t hosts_count_here(job_t *job)
+{
+    const words_t none = {0};
+    char program[FS_PATH_MAX];
+    node_t here = {.name = "this machine", .is_local = true, .patience_sec = -1};
+    bool by_gpu;
+    job->np = ranks_cores();
+    if (use_no_gpus(job) || !launch_find("nvidia-smi", program)) return ERR_OK;
+    job->nodes = &here;
+    job->n_nodes = 1;
+    const err_t err = ask_hosts(job, "slots", &none, probe_sec());
+    job->nodes = NULL;
+    job->n_nodes = 0;
+    const int slots = slots_of(&here.answer, false, &by_gpu);
+    answer_free(&here.answer);
+    if (!by_gpu) return err;
+    job->np = slots;
+    say(job, "%d rank%s, one per GPU of this machine", slots, slots == 1 ? "" : "s");
+    return err;
 }
 
 err_t hosts_share(job_t *job)

@@ -216,8 +216,10 @@ err_t hosts_find(job_t *job);
 void hosts_clear(job_t *job);
 /* Slots of n nodes in their order, from SLURM_TASKS_PER_NODE such as 2(x3),1; 1 where it does not say. */
 void hosts_slurm_slots(const char *text, int *out, int n);
-/* Gives nodes without slots theirs, from their answers. */
+/* Gives nodes without slots theirs, from their answers: one per GPU if the job uses GPUs and the host has some, otherwise one per core. */
 void hosts_fill_slots(job_t *job);
+/* Sets np by the same rule for a job on this machine alone. */
+err_t hosts_count_here(job_t *job);
 /* Assigns np ranks (0: one per slot) to nodes in their order, and sets np; nodes without ranks are dropped. */
 err_t hosts_share(job_t *job);
 /* Keeps these nodes, in this order. */

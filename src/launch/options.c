@@ -19,7 +19,8 @@ static const char *const transports[] = {"auto", "efa", "ib", "tcp", NULL};
 
 static const opt_t of_hosts[] = {
     {"np", OPT_INT, FIELD(np), NULL, 1, UP_TO, NULL, "N",
-     "number of ranks; also -np, -n [one per core; with hosts, one per slot]", OPT_COMMON},
+     "number of ranks; also -np, -n [one per GPU if the job uses GPUs, otherwise one per core; with hosts, one per slot]",
+     OPT_COMMON},
     {"hostfile", OPT_STRING, FIELD(hostfile), NULL, 0, 0, NULL, "FILE",
      "hosts in the format of OpenMPI, DeepSpeed, MPICH (node:4), Slurm (node[1-4]), PBS or LSF, or a specification, "
      "*.yaml; also -hostfile, -machinefile, --spec, -f",

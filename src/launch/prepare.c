@@ -401,7 +401,7 @@ static err_t find_here(job_t *job)
         RAISE(ERR_USAGE, "%lld ranks, %lld on each host: that needs %lld hosts; give them by -hostfile or -H",
               (long long)o->np, (long long)o->num_gpus, (long long)((o->np + o->num_gpus - 1) / o->num_gpus));
     if (job->np == 0) job->np = (int)o->num_gpus;
-    if (job->np == 0) job->np = ranks_cores();
+    if (job->np == 0) TRY(hosts_count_here(job));
     return job->is_again && o->checks ? gather(job, false) : ERR_OK;
 }
 

@@ -488,6 +488,27 @@ has() { # WORDS...
     has no.conf
 }
 
+@test "on this machine alone there is a rank per GPU, or per core if the job does not use GPUs" {
+    cores=$(bash -c '. "$1/scripts/lib.sh"; allowed_cores' _ "$root")
+    stand_in nvidia-smi <<<'printf "GPU %d: one\n" 0 1 2'
+    line -- train
+    [ "$status" -eq 0 ]
+    has "3 ranks, one per GPU" " -np 3 "
+    CUDA_VISIBLE_DEVICES=1 line -- train
+    has "1 rank, one per GPU" " -np 1 "
+    line -np 2 -- train
+    has " -np 2 "
+    for words in "train --device cpu" "train --device=ref" "data pack"; do
+        # shellcheck disable=SC2086 # these are words
+        line -- $words
+        has " -np $cores "
+        [[ "$output" != *GPU* ]]
+    done
+    stand_in nvidia-smi <<<'exit 9'
+    line -- train
+    has " -np $cores "
+}
+
 @test "an empty value, as of a variable that is not set, is refused; network options without a network are named" {
     for option in --hostfile --host --hosts-command --chief --wdir --interface --ports --env-file --bind-to --log-dir; do
         line "$option" '' -- train
