@@ -8,10 +8,14 @@ fail() { # MESSAGE
     exit 4
 }
 
-here=$(readlink -f "${BASH_SOURCE[0]}")
+# A process for each of these would be a tenth of the time until mpirun starts.
+here=${BASH_SOURCE[0]}
+[[ ! -L $here ]] || here=$(readlink -f "$here")
+[[ $here == */* ]] || here=./$here
 here=${here%/*}
 # Of the tree or the bundle, of the installation, or in the PATH. DPTRAIN_BIN is the ranks' program, and may be another one.
-for program in "$here/../dptrain" "$here/../../../bin/dptrain" "$(command -v dptrain || true)"; do
+for program in "$here/../dptrain" "$here/../../../bin/dptrain" dptrain; do
+    [[ $program == */* ]] || program=$(command -v dptrain || true)
     [[ -f $program && -x $program ]] || continue
     # Such a program starts this script.
     [[ ${CALLED_AS:-} != 'dptrain run' ]] || fail "$program is older than this script; run make"
