@@ -229,8 +229,8 @@ ended() { # sets code
     [ "$code" -eq 143 ]
     cat first >>log
     ! grep -r hunter2 log "$OUT" || return 1
-    grep -q -- 'continue with: .*run.sh -np 2 --restarts 5 -x MINE --mpi-args -x.*OTHER.*--tag-output -x THIRD -- train' log
-    grep -q -- 'continue with: .*run.sh -np 2 -x MINE --mpi-args -x.*OTHER.*--tag-output -x THIRD -- train --resume auto' log
+    grep -q -- 'continue with: .*run.sh -np 2 --restarts 5 -x MINE --mpi-args .-x OTHER --tag-output. -x THIRD -- train' log
+    grep -q -- 'continue with: .*run.sh -np 2 -x MINE --mpi-args .-x OTHER --tag-output. -x THIRD -- train --resume auto' log
     [ "$(grep -c 'export MINE OTHER before' log)" -eq 2 ]
     [[ "$(life start '.command | join(" ")')" == *"--restarts 5 -x MINE --mpi-args -x "*OTHER*" -x THIRD -- train" ]]
 }

@@ -523,7 +523,7 @@ EOF
     run "$scripts/run.sh" -np 1 --dry-run train --out 'a b'
     echo "$output"
     [ "$status" -eq 0 ]
-    [[ "$output" == "mpirun -q "*" -np 1 $DPTRAIN_BIN train --out a\\ b" ]]
+    [[ "$output" == "mpirun -q "*" -np 1 $DPTRAIN_BIN train --out 'a b'" ]]
     [[ "$output" == *"-x DPTRAIN_BIN"* ]]
 }
 
