@@ -307,8 +307,11 @@ static char **environment_in_english(void)
 const char *ask_ofi_folders(job_t *job)
 {
     const char *more = getenv("DPTRAIN_OFI_NCCL");
-    return ask_text(job, "/opt/amazon/ofi-nccl/lib /opt/amazon/ofi-nccl/lib64 /opt/aws-ofi-nccl/lib%s%s",
-                    more ? " " : "", more ? more : "");
+    if (!job->ofi_folders)
+        job->ofi_folders =
+            job_text(job, "/opt/amazon/ofi-nccl/lib /opt/amazon/ofi-nccl/lib64 /opt/aws-ofi-nccl/lib%s%s",
+                     more ? " " : "", more ? more : "");
+    return job->ofi_folders;
 }
 
 /* A signal, or the end of the ranks, is more urgent than what the hosts say. */
@@ -354,11 +357,7 @@ err_t ask_hosts(job_t *job, const char *part, const words_t *arguments, double s
             node_t *node = &job->nodes[next];
             const double patience = node->patience_sec < 0 ? sec : node->patience_sec;
             talk_t *talk = &talks[next++];
-            if (patience <= 0) {
-                *talk = (talk_t){.watch = -1, .fds = {-1, -1, -1}, .code = NO_ANSWER};
-                keep_answer(job, node, talk, folders);
-                continue;
-            }
+            if (patience <= 0) continue;
             words_t words = {0};
             ask_words(job, node, &words);
             err = talk_start(talk, &words, true, false, environment, patience);
@@ -400,12 +399,6 @@ static const char *between(job_t *job, const char *text, const char *before, con
     return ask_text(job, "%.*s", end ? (int)(end - at) : (int)strcspn(at, " \n"), at);
 }
 
-static const char *last_line(const char *text)
-{
-    const char *at = strrchr(text, '\n');
-    return at ? at + 1 : text;
-}
-
 /* The port that ssh's configuration has for the host. */
 static const char *ssh_port(job_t *job, const node_t *node)
 {
@@ -437,10 +430,10 @@ static const char *fill_in(job_t *job, const char *form, const node_t *node, con
             message_append(&m, "%c", *at);
             continue;
         }
-        at++;
-        const char *file = between(job, text, " for '", "'");
-        if (*at == 'f' && !file[0]) file = between(job, text, "Bad owner or permissions on ", "\n");
-        message_append(&m, "%s", *at == 'n' ? node->name : *at == 'p' ? port : *at == 'h' ? host : file);
+        const char *value = *++at == 'n' ? node->name : *at == 'p' ? port : host;
+        if (*at == 'f') value = between(job, text, " for '", "'");
+        if (*at == 'f' && !value[0]) value = between(job, text, "Bad owner or permissions on ", "\n");
+        message_append(&m, "%s", value);
     }
     return ask_text(job, "%s", m.text);
 }
@@ -459,8 +452,8 @@ static bool has_message(const char *line, const char *text)
 
 const char *ask_cause(job_t *job, const node_t *node, double sec)
 {
-    const char *said = node->said ? node->said : "", *advice = NULL;
-    const char *cause = said[0] ? ask_text(job, "%.*s", SHOWN_BYTES, last_line(said)) : NULL;
+    const char *said = node->said ? node->said : "", *newline = strrchr(said, '\n'), *advice = NULL;
+    const char *cause = said[0] ? ask_text(job, "%.*s", SHOWN_BYTES, newline ? newline + 1 : said) : NULL;
     if (node->code == 0)
         return "no output from the probe -> check that its login shell works and that bash is installed";
     const char *text = node->code == NO_ANSWER ? ask_text(job, "%s\ntimed out", said) : said;
@@ -501,17 +494,6 @@ err_t probe_slots(job_t *job)
     return ERR_OK;
 }
 
-/* OpenMPI knows how these start a daemon. */
-static bool is_mpi_shell(const char *path)
-{
-    static const char *const shells[] = {"sh",  "bash",  "rbash", "dash", "ash",  "zsh",
-                                         "ksh", "ksh93", "mksh",  "csh",  "tcsh", "busybox"};
-    const char *name = strrchr(path, '/');
-    for (size_t i = 0; i < sizeof shells / sizeof *shells; i++)
-        if (strcmp(name ? name + 1 : path, shells[i]) == 0) return true;
-    return path[0] == '\0';
-}
-
 const char *probe_judge(job_t *job, const node_t *node, const char *hash)
 {
     const answer_t *a = &node->answer;
@@ -522,6 +504,7 @@ const char *probe_judge(job_t *job, const node_t *node, const char *hash)
                         ask_cause(job, node, sec));
     const bool needs_daemon =
         strcmp(job->options.launcher, "mpirun") == 0 && !node->is_local && job->how == BY_SSH;
+    const char *slash = strrchr(a->shell, '/'), *shell = slash ? slash + 1 : a->shell;
     if (strcmp(a->program, "missing") == 0)
         message_append(&m, "\nno program %s: copy it there (scripts/on_hosts.sh --copy), or share its folder",
                        job->program);
@@ -541,7 +524,9 @@ const char *probe_judge(job_t *job, const node_t *node, const char *hash)
             &m,
             "\nOpenMPI's orted is not in the PATH of a non-interactive shell: install OpenMPI, or set PATH in "
             ".bashrc");
-    if (needs_daemon && !is_mpi_shell(a->shell))
+    /* OpenMPI knows how these start a daemon. */
+    if (needs_daemon && *shell &&
+        !opt_is_among(shell, "sh|bash|rbash|dash|ash|zsh|ksh|ksh93|mksh|csh|tcsh|busybox"))
         message_append(
             &m,
             "\nits login shell %s cannot start mpirun's daemon: chsh -s /bin/bash there, or log in as another user; "
@@ -566,40 +551,35 @@ err_t probe_twins(const job_t *job)
 
 err_t launch_hash(job_t *job, const char **out)
 {
-    words_t words = {0};
     char *text = NULL;
     int code;
-    words_add_list(&words, "sha256sum", job->program, NULL);
-    err_t err = launch_output(&words, 60, 4096, false, &text, &code);
-    words_free(&words);
-    if (err == ERR_OK) {
-        const char *hash = text[0] == '\\' ? text + 1 : text; /* of a name with a backslash */
-        *out = start_text(job, "%.*s", (int)strcspn(hash, " \n"), hash);
-    }
+    TRY(launch_output(WORDS("sha256sum", job->program), 60, 4096, false, &text, &code));
+    const char *hash = text[0] == '\\' ? text + 1 : text; /* of a name with a backslash */
+    *out = start_text(job, "%.*s", (int)strcspn(hash, " \n"), hash);
     mem_free(&text);
-    return err;
+    if (code != 0 && !signals_pending())
+        RAISE(ERR_SYSTEM, "cannot compare %s with the hosts' copies: sha256sum ended with code %d",
+              job->program, code);
+    return ERR_OK;
 }
 
 err_t probe_hosts(job_t *job)
 {
-    words_t arguments = {0};
     const char *hash;
     int n_bad = 0;
-    words_add_list(&arguments, job->program, job->wdir, job->prefix ? job->prefix : "", ask_ofi_folders(job),
-                   NULL);
-    err_t err = ask_hosts(job, "probe", &arguments, probe_sec());
-    words_free(&arguments);
-    if (err != ERR_OK || signals_pending()) return err;
+    TRY(ask_hosts(job, "probe",
+                  WORDS(job->program, job->wdir, job->prefix ? job->prefix : "", ask_ofi_folders(job)),
+                  probe_sec()));
+    if (signals_pending()) return ERR_OK;
     job->probed = true;
     TRY(launch_hash(job, &hash));
+    if (signals_pending()) return ERR_OK;
     for (int i = 0; i < job->n_nodes; i++) {
         const char *problems = probe_judge(job, &job->nodes[i], hash);
         n_bad += problems != NULL;
-        for (const char *line; problems && *problems; problems = line) {
-            const size_t n = strcspn(problems, "\n");
-            say(job, "%s: %.*s", job->nodes[i].name, (int)n, problems);
-            line = problems + n + (problems[n] == '\n');
-        }
+        int n;
+        for (const char *line; (line = print_next_line(&problems, &n));)
+            say(job, "%s: %.*s", job->nodes[i].name, n, line);
     }
     if (n_bad > 0)
         RAISE(ERR_SYSTEM, "%d of %d hosts cannot take part; --no-checks starts without probing them", n_bad,

@@ -4,9 +4,7 @@
 #include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <fnmatch.h>
 #include <limits.h>
-#include <poll.h>
 #include <regex.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +13,7 @@
 
 #include "launch/job.h"
 
-enum { ENV_FILE_MAX_BYTES = 1 << 20, PIPE_SEC = 10 };
+enum { ENV_FILE_MAX_BYTES = 1 << 20 };
 
 #define ENV_NAME_LETTERS "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_"
 
@@ -27,15 +25,15 @@ static size_t env_name_bytes(const char *word)
 }
 
 /* ---- Names ---- */
-static bool env_contains(const char *name, const char *const *parts)
+/* Whether a name matches an extended regular expression, in any case; not if it is none. */
+static bool env_matches(const char *name, const char *pattern)
 {
-    while (*parts && !strcasestr(name, *parts)) parts++;
-    return *parts;
-}
-
-static bool env_pattern(const char *pattern, regex_t *out)
-{
-    return pattern && *pattern && regcomp(out, pattern, REG_EXTENDED | REG_ICASE | REG_NOSUB) == 0;
+    regex_t regex;
+    if (!pattern || !*pattern || regcomp(&regex, pattern, REG_EXTENDED | REG_ICASE | REG_NOSUB) != 0)
+        return false;
+    const bool is = regexec(&regex, name, 0, NULL, 0) == 0;
+    regfree(&regex);
+    return is;
 }
 
 err_t env_check(void)
@@ -43,7 +41,7 @@ err_t env_check(void)
     const char *pattern = getenv("DPTRAIN_SECRET_PATTERN");
     regex_t regex;
     if (!pattern || !*pattern) return ERR_OK;
-    if (!env_pattern(pattern, &regex))
+    if (regcomp(&regex, pattern, REG_EXTENDED | REG_ICASE | REG_NOSUB) != 0)
         RAISE(ERR_USAGE, "invalid DPTRAIN_SECRET_PATTERN '%s': expected an extended regular expression",
               pattern);
     regfree(&regex);
@@ -52,60 +50,24 @@ err_t env_check(void)
 
 bool env_is_secret(const char *name)
 {
-    static const char *const sure[] = {"TOKEN", "SECRET", "PASS",    "PWD", "CREDENTIAL",
-                                       "AUTH",  "ACCESS", "PRIVATE", NULL};
-    regex_t regex;
-    if (strcasecmp(name, "PWD") == 0 || strcasecmp(name, "OLDPWD") == 0 ||
-        strcasecmp(name, "DPTRAIN_SECRET_PATTERN") == 0)
-        return false;
-    if (env_contains(name, sure)) return true;
+    if (env_matches(name, "^(PWD|OLDPWD|DPTRAIN_SECRET_PATTERN)$")) return false;
+    if (env_matches(name, "TOKEN|SECRET|PASS|PWD|CREDENTIAL|AUTH|ACCESS|PRIVATE")) return true;
     /* A PKEY is a partition of InfiniBand. */
-    if (strcasestr(name, "KEY") && !strcasestr(name, "PKEY")) return true;
-    if (!env_pattern(getenv("DPTRAIN_SECRET_PATTERN"), &regex)) return false;
-    const bool matches = regexec(&regex, name, 0, NULL, 0) == 0;
-    regfree(&regex);
-    return matches;
+    if (strcasestr(name, "KEY") && !env_matches(name, "(^|_)PKEY")) return true;
+    return env_matches(name, getenv("DPTRAIN_SECRET_PATTERN"));
 }
 
 /* Whether a variable names or configures code that a program, its loader, its shell or MPI runs. */
 static bool env_loads_code(const char *name)
 {
-    static const char *const patterns[] = {"LD_*",
-                                           "*PATH",
-                                           "*PRELOAD*",
-                                           "*PLUGIN*",
-                                           "*MODULE*",
-                                           "*INJECTION*",
-                                           "*LIBRARIES",
-                                           "*LIBDIR",
-                                           "*PREFIX",
-                                           "*AGENT",
-                                           "*_FILES",
-                                           "HOME",
-                                           "ENV",
-                                           "BASH*",
-                                           "SHELLOPTS",
-                                           "IFS",
-                                           "PS4",
-                                           "PYTHON*",
-                                           "PERL*",
-                                           "OPENSSL_*",
-                                           "GLIBC_TUNABLES",
-                                           "OPAL_*",
-                                           "OMPI_COMM_*",
-                                           "PMIX_[!M]*",
-                                           "NCCL_CONF_FILE",
-                                           "PROMPT_COMMAND",
-                                           "DPTRAIN_CPUS",
-                                           NULL};
-    const char *const *pattern = patterns;
-    while (*pattern && fnmatch(*pattern, name, FNM_CASEFOLD) != 0) pattern++;
-    return *pattern;
+    return env_matches(
+        name, "^(LD_.*|.*PATH|.*PRELOAD.*|.*PLUGIN.*|.*MODULE.*|.*INJECTION.*|.*LIBRARIES|.*LIBDIR|"
+              ".*PREFIX|.*AGENT|.*_FILES|HOME|ENV|BASH.*|SHELLOPTS|IFS|PS4|PYTHON.*|PERL.*|OPENSSL_.*|"
+              "GLIBC_TUNABLES|OPAL_.*|OMPI_COMM_.*|PMIX_[^M].*|NCCL_CONF_FILE|PROMPT_COMMAND|DPTRAIN_CPUS)$");
 }
 
 /* ---- Lists of NAME and NAME=VALUE ---- */
-/* The entry with the name of `word`; -1: none. */
-static int env_find(const words_t *list, const char *word)
+int env_find(const words_t *list, const char *word)
 {
     const size_t n = strcspn(word, "=");
     for (int i = 0; i < list->n; i++)
@@ -113,7 +75,7 @@ static int env_find(const words_t *list, const char *word)
     return -1;
 }
 
-static void env_drop(words_t *list, const char *word)
+void env_drop(words_t *list, const char *word)
 {
     for (int i = env_find(list, word); i >= 0; i = env_find(list, word)) words_remove(list, i, 1);
 }
@@ -139,29 +101,21 @@ void env_default(job_t *job, const char *name, const char *value)
 }
 
 /* ---- Sources of variables ---- */
-static int compare_names(const void *a, const void *b)
-{
-    return strcmp(*(const char *const *)a, *(const char *const *)b);
-}
-
 /* Adds this process's variables with a known prefix. OpenMPI passes its own to all hosts. CUDA_VISIBLE_DEVICES numbers the GPUs of
  * this host, where ranks inherit it. */
 static void env_of_prefixes(job_t *job)
 {
     static const char *const prefixes[] = {"NCCL_", "UCX_", "FI_",   "DPTRAIN_",
                                            "OMPI_", "OMP_", "CUDA_", "LD_LIBRARY_PATH"};
-    static const char *const own[] = {"DPTRAIN_SECRET_PATTERN", "DPTRAIN_JOB", "CUDA_VISIBLE_DEVICES"};
     for (size_t p = 0; p < sizeof prefixes / sizeof *prefixes; p++) {
         words_t names = {0};
         for (char **at = environ; *at; at++)
             if (strncmp(*at, prefixes[p], strlen(prefixes[p])) == 0)
                 words_add(&names, start_text(job, "%.*s", (int)strcspn(*at, "="), *at));
-        if (names.n > 1) qsort(names.at, (size_t)names.n, sizeof *names.at, compare_names);
+        words_sort(&names);
         for (int i = 0; i < names.n; i++) {
             const char *name = names.at[i];
-            bool is_own = false;
-            for (size_t k = 0; k < sizeof own / sizeof *own; k++) is_own |= strcmp(name, own[k]) == 0;
-            if (is_own) continue;
+            if (opt_is_among(name, "DPTRAIN_SECRET_PATTERN|DPTRAIN_JOB|CUDA_VISIBLE_DEVICES")) continue;
             if (env_is_secret(name)) {
                 say(job, "%s is not passed on: its name suggests a secret", name);
                 unsetenv(name);
@@ -172,23 +126,13 @@ static void env_of_prefixes(job_t *job)
     }
 }
 
-/* Reads NAME=VALUE lines and closes the descriptor.
+/* Reads NAME=VALUE lines.
  *
  *   file      its name in messages
  *   is_found  the user did not name it: it may not set what loads code */
-static err_t env_read(job_t *job, const char *file, int fd, bool is_found, words_t *out)
+static err_t env_read(job_t *job, const char *file, const char *text, bool is_found, words_t *out)
 {
-    char *text = NULL;
-    size_t n_read = 0;
     int number = 0;
-    err_t err = ERR_OK;
-    TRY_OUT(err, mem_new(ENV_FILE_MAX_BYTES + 2, "an environment file", &text));
-    const int reason = fs_read_all(fd, FS_HERE, text, ENV_FILE_MAX_BYTES + 1, &n_read);
-    if (reason) RAISE_OUT(err, ERR_USAGE, "cannot read the environment file %s: %s", file, strerror(reason));
-    if (n_read > ENV_FILE_MAX_BYTES)
-        RAISE_OUT(err, ERR_USAGE, "cannot read the environment file %s: it is larger than 1 MiB", file);
-    if (strlen(text) != n_read)
-        RAISE_OUT(err, ERR_USAGE, "cannot read the environment file %s: it contains a zero byte", file);
     for (const char *at = text, *end; *at; at = *end ? end + 1 : end) {
         end = strchrnul(at, '\n');
         const int n = (int)(end - at) - (end > at && end[-1] == '\r');
@@ -197,7 +141,7 @@ static err_t env_read(job_t *job, const char *file, int fd, bool is_found, words
         if (*first == '\0' || *first == '#') continue;
         const size_t n_name = env_name_bytes(line);
         if (n_name == 0 || line[n_name] != '=')
-            RAISE_OUT(err, ERR_USAGE, "%s, line %d: expected NAME=VALUE, not: %s", file, number, line);
+            RAISE(ERR_USAGE, "%s, line %d: expected NAME=VALUE, not: %s", file, number, line);
         const char *name = start_text(job, "%.*s", (int)n_name, line);
         if (env_is_secret(name))
             say(job, "%s, line %d: %s is not passed on: its name suggests a secret", file, number, name);
@@ -207,41 +151,23 @@ static err_t env_read(job_t *job, const char *file, int fd, bool is_found, words
         else
             words_add(out, line);
     }
-out:
-    mem_free(&text);
-    close(fd);
-    return err;
+    return ERR_OK;
 }
 
-/* A file that the user names may be a pipe: --env-file <(COMMAND). */
-static err_t env_open(const char *file, int *out)
-{
-    struct stat info;
-    int fd = open(file, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY), reason = errno;
-    if (fd < 0) RAISE(ERR_USAGE, "cannot read the environment file %s: %s", file, strerror(reason));
-    if (fstat(fd, &info) == 0 && (S_ISREG(info.st_mode) || S_ISFIFO(info.st_mode)) &&
-        fcntl(fd, F_SETFL, 0) == 0) {
-        struct pollfd writer = {.fd = fd, .events = POLLIN};
-        if (S_ISREG(info.st_mode) || poll(&writer, 1, 1000 * PIPE_SEC) == 1) {
-            *out = fd;
-            return ERR_OK;
-        }
-        close(fd);
-        RAISE(ERR_USAGE,
-              "cannot read the environment file %s: it is a pipe to which nobody has written for %d s", file,
-              PIPE_SEC);
-    }
-    close(fd);
-    RAISE(ERR_USAGE, "cannot read the environment file %s: it is not a regular file", file);
-}
-
-static err_t env_of_file(job_t *job, const char *file, int fd, bool is_found)
+static err_t env_of_text(job_t *job, const char *file, const char *text, bool is_found)
 {
     words_t lines = {0};
-    const err_t err = env_read(job, file, fd, is_found, &lines);
+    const err_t err = env_read(job, file, text, is_found, &lines);
     for (int i = 0; err == ERR_OK && i < lines.n; i++) env_set(job, lines.at[i]);
     words_free(&lines);
     return err;
+}
+
+static err_t env_of_file(job_t *job, const char *file)
+{
+    const char *text;
+    TRY(user_text(job, file, ENV_FILE_MAX_BYTES, &text));
+    return env_of_text(job, file, text, false);
 }
 
 /* Opens .dptrain_env of the current folder. A symbolic link is opened by what was read from it, so that *link_owner is that of the
@@ -284,6 +210,8 @@ static const char *current_folder(job_t *job)
 static err_t env_of_folder(job_t *job, const char *home)
 {
     struct stat info, of_home;
+    char *text = NULL;
+    err_t err = ERR_OK;
     uid_t link_owner;
     const uid_t me = geteuid();
     const char *file = start_text(job, "%s/.dptrain_env", current_folder(job));
@@ -300,30 +228,32 @@ static err_t env_of_folder(job_t *job, const char *home)
         else if (info.st_mode & (S_IWGRP | S_IWOTH))
             say(job, "ignoring %s: others can write it; chmod go-w .dptrain_env", file);
         else {
+            size_t n_read = 0;
             say(job, "reading %s", file);
-            return env_of_file(job, file, fd, true);
+            launch_need(mem_new(ENV_FILE_MAX_BYTES + 2, "an environment file", &text));
+            const int reason = fs_read_all(fd, FS_HERE, text, ENV_FILE_MAX_BYTES + 1, &n_read);
+            err = reason || n_read > ENV_FILE_MAX_BYTES || strlen(text) != n_read
+                      ? err_raise(ERR_USAGE, __FILE__, __LINE__, "cannot read %s: %s", file,
+                                  reason                        ? strerror(reason)
+                                  : n_read > ENV_FILE_MAX_BYTES ? "it is larger than 1 MiB"
+                                                                : "it contains a zero byte")
+                      : env_of_text(job, file, text, true);
+            mem_free(&text);
         }
     } else
         say(job, "ignoring %s: it is not a readable file", file);
     if (fd >= 0) close(fd);
-    return ERR_OK;
+    return err;
 }
 
 /* Later values win: the environment, ~/.dptrain_env, ./.dptrain_env, --env-file. */
 static err_t env_of_files(job_t *job)
 {
     const char *folder = getenv("HOME"), *home = NULL;
-    int fd;
     if (folder && *folder) home = start_text(job, "%s/.dptrain_env", folder);
-    if (home && fs_exists(home)) {
-        TRY(env_open(home, &fd));
-        TRY(env_of_file(job, home, fd, false));
-    }
+    if (home && fs_exists(home)) TRY(env_of_file(job, home));
     TRY(env_of_folder(job, home));
-    for (int i = 0; i < job->env_files.n; i++) {
-        TRY(env_open(job->env_files.at[i], &fd));
-        TRY(env_of_file(job, job->env_files.at[i], fd, false));
-    }
+    for (int i = 0; i < job->env_files.n; i++) TRY(env_of_file(job, job->env_files.at[i]));
     if (job->hidden.n > 0) {
         words_t names = {0};
         for (int i = 0; i < job->hidden.n; i++)
@@ -356,15 +286,15 @@ static void env_of_options(job_t *job)
 static err_t env_of_host(job_t *job, const node_t *node, words_t *out)
 {
     words_t lines = {0};
-    int fd;
+    const char *text;
     for (int i = 0; i < node->n_envs; i++)
         if (env_is_secret(node->envs[i].name))
             say(job, "shared_envs: %s is not passed on: its name suggests a secret", node->envs[i].name);
         else
             env_put(out, start_text(job, "%s=%s", node->envs[i].name, node->envs[i].value));
     if (!node->env_file) return ERR_OK;
-    TRY(env_open(node->env_file, &fd));
-    const err_t err = env_read(job, node->env_file, fd, false, &lines);
+    TRY(user_text(job, node->env_file, ENV_FILE_MAX_BYTES, &text));
+    const err_t err = env_read(job, node->env_file, text, false, &lines);
     for (int i = 0; err == ERR_OK && i < lines.n; i++) env_put(out, lines.at[i]);
     words_free(&lines);
     return err;
@@ -401,7 +331,6 @@ err_t env_collect(job_t *job)
     words_free(&job->env);
     words_free(&job->hidden);
     while (job->n_bundles > 0) unsetenv(start_text(job, "DPTRAIN_ENV_%d", --job->n_bundles));
-    TRY(env_check());
     env_of_prefixes(job);
     TRY(env_of_files(job));
     env_of_options(job);

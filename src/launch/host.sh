@@ -30,7 +30,10 @@ say_slots() {
     local gpus=0
     if command -v nvidia-smi >/dev/null; then
         gpus=$(timeout 10 nvidia-smi -L 2>/dev/null | grep -c '^GPU ') || true
-        if [[ -n ${CUDA_VISIBLE_DEVICES:-} ]]; then gpus=$(tr , '\n' <<<"$CUDA_VISIBLE_DEVICES" | grep -c .); fi
+        # Empty and -1 hide all.
+        if [[ ${gpus:-0} != 0 && -n ${CUDA_VISIBLE_DEVICES+set} ]]; then
+            gpus=$(tr , '\n' <<<"$CUDA_VISIBLE_DEVICES" | grep -c '^[^-]') || true
+        fi
     fi
     echo "gpus ${gpus:-0}"
     echo "cores $(count_cores)"
@@ -63,7 +66,7 @@ say_devices() { # FOLDERS OF AWS-OFI-NCCL
 }
 
 probe() { # PROGRAM WDIR PREFIX FOLDERS
-    local program=$1 wdir=$2 prefix=$3 file boot=''
+    local program=$1 wdir=$2 file boot=''
     echo "name $(hostname)"
     read -r boot 2>/dev/null </proc/sys/kernel/random/boot_id
     echo "machine $boot-$(readlink /proc/self/ns/net /proc/self/ns/uts 2>/dev/null | tr -dc 0-9)"
@@ -193,6 +196,7 @@ fleet() { # CHECKS "JOB [EARLIER]" FAMILIES PROGRAM WDIR PREFIX FOLDERS FOLDER D
         [[ ! -f $path || ! -O $path || -L $path ]] || rm -f "$path"
     done
     for family in $3; do clean "$job" "${family%:*}" "${family#*:}" >/dev/null; done
+    [[ -z $6 ]] || PATH=$6/bin:$PATH
     if cd "$wdir" 2>/dev/null; then
         if timeout -k 1 5 test -e "$folder/metrics.jsonl"; then
             echo "folder records"

@@ -46,13 +46,9 @@ static void take_table(job_t *job)
 static err_t read_command(job_t *job)
 {
     const char *command = job->options.hosts_command;
-    words_t words = {0};
     char *text = NULL;
     int code;
-    words_add_list(&words, "bash", "-c", command, NULL);
-    err_t err = launch_output(&words, COMMAND_SEC, OUTPUT_BYTES, true, &text, &code);
-    words_free(&words);
-    if (err != ERR_OK) return err;
+    TRY(launch_output(WORDS("bash", "-c", command), COMMAND_SEC, OUTPUT_BYTES, true, &text, &code));
     if (code == 0 && text[strspn(text, " \t\r\n")]) {
         mem_free(&job->hosts_text);
         job->hosts_text = text;
@@ -77,28 +73,14 @@ static err_t read_command(job_t *job)
     return hosts_read_hostfile(all, "--hosts-command", &job->table);
 }
 
-/* The hostfile or list. A pipe, such as <(command) in a shell, is read by a process of its own: a fifo that nobody writes to would
- * hold this one, and no signal would end it. It is read once; later starts use the same text. */
+/* The hostfile or list. */
 static err_t read_source(job_t *job)
 {
     struct stat s;
-    words_t words = {0};
-    char *text = NULL;
-    int code;
+    const char *text;
     if (stat(job->source, &s) != 0 || !S_ISFIFO(s.st_mode)) return hosts_read(job->source, &job->table);
-    if (!job->hosts_text) {
-        words_add_list(&words, "cat", "--", job->source, NULL);
-        err_t err = launch_output(&words, COMMAND_SEC, OUTPUT_BYTES, true, &text, &code);
-        words_free(&words);
-        TRY(err);
-        if (code != 0) {
-            mem_free(&text);
-            RAISE(ERR_DATA, "cannot read %s: it is a pipe whose end did not come within %d s", job->source,
-                  COMMAND_SEC);
-        }
-        job->hosts_text = text;
-    }
-    return hosts_read_hostfile(job->hosts_text, job->source, &job->table);
+    TRY(user_text(job, job->source, OUTPUT_BYTES, &text));
+    return signals_pending() ? ERR_OK : hosts_read_hostfile(text, job->source, &job->table);
 }
 
 void hosts_slurm_slots(const char *text, int *out, int n)
@@ -123,34 +105,26 @@ void hosts_slurm_slots(const char *text, int *out, int n)
 
 static err_t read_slurm(job_t *job, const char *list)
 {
-    words_t words = {0};
+    const char *tasks = getenv("SLURM_TASKS_PER_NODE"), *line, *rest;
+    words_t names = {0};
     char *text = NULL;
-    int code;
-    words_add_list(&words, "scontrol", "show", "hostnames", list, NULL);
-    err_t err = launch_output(&words, COMMAND_SEC, OUTPUT_BYTES, true, &text, &code);
-    words_free(&words);
-    if (err == ERR_OK && code != 0)
-        err = err_raise(ERR_SYSTEM, __FILE__, __LINE__, "scontrol cannot list the hosts of this allocation");
-    int n_lines = 0;
-    for (const char *at = text; err == ERR_OK && *at; at++) n_lines += *at == '\n' || !at[1];
-    if (err == ERR_OK)
-        launch_need(arena_new(&job->start, (size_t)(n_lines + 1) * sizeof *job->nodes, &job->nodes));
-    for (const char *at = text; err == ERR_OK && *at;) {
-        const size_t n = strcspn(at, "\n");
-        const char *name = start_text(job, "%.*s", (int)n, at);
-        if (!word_is_name(name))
-            err = err_raise(ERR_SYSTEM, __FILE__, __LINE__, "scontrol lists '%s', which is not a host name",
-                            name);
-        job->nodes[job->n_nodes++] = (node_t){.name = name, .alias = name, .patience_sec = -1};
-        at += n + (at[n] == '\n');
-    }
+    int code, n, *slots;
+    TRY(launch_output(WORDS("scontrol", "show", "hostnames", list), COMMAND_SEC, OUTPUT_BYTES, false, &text,
+                      &code));
+    for (rest = text; (line = print_next_line(&rest, &n));)
+        words_add(&names, start_text(job, "%.*s", n, line));
     mem_free(&text);
-    if (err != ERR_OK) return err;
-    int *slots;
-    const char *tasks = getenv("SLURM_TASKS_PER_NODE");
-    launch_need(arena_new(&job->start, (size_t)(job->n_nodes + 1) * sizeof *slots, &slots));
-    hosts_slurm_slots(tasks ? tasks : "", slots, job->n_nodes);
-    for (int i = 0; i < job->n_nodes; i++) job->nodes[i].slots = slots[i];
+    launch_need(arena_new(&job->start, (size_t)(names.n + 1) * sizeof *slots, &slots));
+    launch_need(arena_new(&job->start, (size_t)(names.n + 1) * sizeof *job->nodes, &job->nodes));
+    hosts_slurm_slots(tasks ? tasks : "", slots, names.n);
+    for (int i = 0; i < names.n; i++)
+        job->nodes[job->n_nodes++] =
+            (node_t){.name = names.at[i], .alias = names.at[i], .slots = slots[i], .patience_sec = -1};
+    words_free(&names);
+    if (code != 0) RAISE(ERR_SYSTEM, "scontrol cannot list the hosts of this allocation");
+    for (int i = 0; i < job->n_nodes; i++)
+        if (!word_is_name(job->nodes[i].name))
+            RAISE(ERR_SYSTEM, "scontrol lists '%s', which is not a host name", job->nodes[i].name);
     return ERR_OK;
 }
 
@@ -171,21 +145,23 @@ static err_t put_first(job_t *job, const char *name)
     return ERR_OK;
 }
 
-static void find_source(job_t *job)
+bool hosts_given(job_t *job)
 {
-    const char *role = getenv("K_MPI_JOB_ROLE"), *file;
-    if (job->source || job->options.hosts_command) return;
+    const char *role = getenv("K_MPI_JOB_ROLE"), *slurm = getenv("SLURM_JOB_NODELIST"), *file;
+    char program[FS_PATH_MAX];
+    if (job->source || job->options.hosts_command) return true;
     /* The launcher of an MPIJob (mpijob.sh) finds its workers here. */
     if (role && strcmp(role, "launcher") == 0 && fs_exists("/etc/mpi/hostfile"))
         job->source = "/etc/mpi/hostfile";
-    const char *slurm = getenv("SLURM_JOB_NODELIST");
-    if (job->source || (slurm && slurm[0])) return;
+    if (job->source) return true;
+    if (slurm && slurm[0]) return launch_find("scontrol", program);
     /* In an allocation of PBS or LSF: a line per slot. */
     file = getenv("PBS_NODEFILE");
     if (!file || !file[0]) file = getenv("LSB_DJOB_HOSTFILE");
-    if (!file || !file[0]) return;
+    if (!file || !file[0]) return false;
     job->source = job_text(job, "%s", file);
     say(job, "the hosts are those of this allocation: %s", file);
+    return true;
 }
 
 void hosts_clear(job_t *job)
@@ -207,19 +183,13 @@ err_t hosts_find(job_t *job)
 {
     const launch_values_t *o = &job->options;
     const char *slurm = getenv("SLURM_JOB_NODELIST");
-    char program[FS_PATH_MAX];
-    const bool is_srun = strcmp(o->launcher, "srun") == 0;
+    const bool is_srun = strcmp(o->launcher, "srun") == 0, is_given = hosts_given(job);
     if (!slurm || !slurm[0]) slurm = NULL;
-    hosts_clear(job);
-    find_source(job);
     if (job->source || o->hosts_command) {
-        if (o->hosts_command)
-            TRY(read_command(job));
-        else
-            TRY(read_source(job));
+        TRY(o->hosts_command ? read_command(job) : read_source(job));
         TRY(hosts_filter(&job->table, o->include, o->exclude));
         take_table(job);
-    } else if (slurm && launch_find("scontrol", program)) {
+    } else if (is_given) {
         TRY(read_slurm(job, slurm));
     } else if (o->chief || o->include || o->exclude || is_srun) {
         RAISE(ERR_USAGE, "%s needs hosts: -hostfile, -H, or a Slurm allocation",
@@ -238,17 +208,11 @@ err_t hosts_find(job_t *job)
 }
 
 /* ---- Slots and ranks ---- */
-/* Whether the job's command or its options rule GPUs out. */
-static bool use_no_gpus(const job_t *job)
+bool hosts_use_no_gpus(const job_t *job)
 {
-    const char *device = job->device;
-    if (job->words.n > 0 && strcmp(job->words.at[0], "data") == 0) return true;
-    for (int i = 0; i < job->words.n; i++) {
-        const char *word = job->words.at[i];
-        if (strncmp(word, "--device=", 9) == 0) device = word + 9;
-        if (strcmp(word, "--device") == 0 && i + 1 < job->words.n) device = job->words.at[i + 1];
-    }
-    return device && (strcmp(device, "cpu") == 0 || strcmp(device, "ref") == 0);
+    const char *typed = words_value(&job->words, "--device"), *device = typed ? typed : job->device;
+    return (job->words.n > 0 && strcmp(job->words.at[0], "data") == 0) ||
+           (device && opt_is_among(device, "cpu|ref"));
 }
 
 /* One per GPU if the job uses GPUs and the host has some, otherwise one per core, as OpenMPI does. */
@@ -261,7 +225,7 @@ static int slots_of(const answer_t *host, bool no_gpus, bool *by_gpu)
 
 void hosts_fill_slots(job_t *job)
 {
-    const bool no_gpus = use_no_gpus(job);
+    const bool no_gpus = hosts_use_no_gpus(job);
     for (int i = 0; i < job->n_nodes; i++) {
         message_t names = {0};
         bool by_gpu, is_gpu;
@@ -276,9 +240,9 @@ void hosts_fill_slots(job_t *job)
             message_append(&names, " %s", node->name);
         }
         const char *text =
-            job_text(job, "slots of%s: %d, one per %s", names.text, slots, by_gpu ? "GPU" : "core");
+            start_text(job, "slots of%s: %d, one per %s", names.text, slots, by_gpu ? "GPU" : "core");
         if (words_have(&job->slots_said, text)) continue;
-        words_add(&job->slots_said, text);
+        words_add(&job->slots_said, job_text(job, "%s", text));
         say(job, "%s", text);
     }
 }
@@ -290,7 +254,7 @@ err_t hosts_count_here(job_t *job)
     node_t here = {.name = "this machine", .is_local = true, .patience_sec = -1};
     bool by_gpu;
     job->np = ranks_cores();
-    if (use_no_gpus(job) || !launch_find("nvidia-smi", program)) return ERR_OK;
+    if (hosts_use_no_gpus(job) || !launch_find("nvidia-smi", program)) return ERR_OK;
     job->nodes = &here;
     job->n_nodes = 1;
     const err_t err = ask_hosts(job, "slots", &none, probe_sec());
@@ -392,47 +356,33 @@ static void own_names(job_t *job, words_t *out)
     freeifaddrs(all);
 }
 
-/* Whether a name's first address is one of this machine. */
-static bool resolves_here(const char *name, const words_t *mine)
+/* Marks the nodes whose name resolves to this machine: looks whether any does, then in each half. Other processes look names up, until a
+ * moment that does not depend on their number. */
+static void mark_resolved(job_t *job, const int *index, int n, const words_t *mine, double until)
 {
-    struct addrinfo *found = NULL;
-    char text[INET6_ADDRSTRLEN] = "";
-    if (getaddrinfo(name, NULL, NULL, &found) != 0) return false;
-    if (found) getnameinfo(found->ai_addr, found->ai_addrlen, text, sizeof text, NULL, 0, NI_NUMERICHOST);
-    if (found) freeaddrinfo(found);
-    return words_have(mine, text);
-}
-
-/* Whether any of the names resolves to this machine. All are looked up by other processes, within a time that does not grow with their
- * number. */
-static bool some_resolve_here(job_t *job, const int *index, int n, const words_t *mine)
-{
-    const double until = clock_sec() + RESOLVE_SEC;
+    words_t words = {0};
+    char *text = NULL;
+    int code, n_line;
     bool is_found = false;
-    for (int first = 0; first < n && !is_found && !signals_pending(); first += AT_ONCE) {
-        words_t words = {0};
-        char *text = NULL;
-        int code = NO_ANSWER;
-        const double left = until - clock_sec();
-        words_add_list(&words, "getent", "ahosts", NULL);
-        for (int i = first; i < n && i < first + AT_ONCE; i++) words_add(&words, job->nodes[index[i]].name);
-        if (left > 0 && launch_output(&words, left, OUTPUT_BYTES, false, &text, &code) == ERR_OK)
-            for (char *at = text; *at && !is_found;) {
-                const size_t length = strcspn(at, "\n");
-                const bool ends = !at[length];
-                at[strcspn(at, " \n")] = '\0';
-                is_found = words_have(mine, at);
-                at += length + !ends;
-            }
-        mem_free(&text);
-        words_free(&words);
-        if (code != NO_ANSWER || is_found) continue;
-        say(job,
-            "the names of the hosts do not all resolve within %d s; this machine is known by its own names",
-            RESOLVE_SEC);
-        break;
+    const double left = until - clock_sec();
+    for (; n > AT_ONCE; n -= AT_ONCE, index += AT_ONCE) mark_resolved(job, index, AT_ONCE, mine, until);
+    if (left <= 0 || signals_pending()) return;
+    words_add_list(&words, "getent", "ahosts", NULL);
+    for (int i = 0; i < n; i++) words_add(&words, job->nodes[index[i]].name);
+    if (launch_output(&words, left, OUTPUT_BYTES, false, &text, &code) == ERR_OK) {
+        const char *rest = text, *line;
+        while (!is_found && (line = print_next_line(&rest, &n_line))) {
+            const char *address = start_text(job, "%.*s", (int)strcspn(line, " \n"), line);
+            /* Debian's 127.0.1.1 is this machine, too. */
+            is_found = strncmp(address, "127.", 4) == 0 || words_have(mine, address);
+        }
     }
-    return is_found;
+    mem_free(&text);
+    words_free(&words);
+    if (is_found && n == 1) job->nodes[index[0]].is_local = true;
+    if (!is_found || n == 1) return;
+    mark_resolved(job, index, n / 2, mine, until);
+    mark_resolved(job, index + n / 2, n - n / 2, mine, until);
 }
 
 static void mark_local(job_t *job)
@@ -454,9 +404,12 @@ static void mark_local(job_t *job)
             if (*at == ':' || *at == '%') *at = '-';
         node->alias = alias;
     }
-    if (job->how == BY_SSH && n > 0 && some_resolve_here(job, others, n, &mine))
-        for (int i = 0; i < n; i++)
-            job->nodes[others[i]].is_local = resolves_here(job->nodes[others[i]].name, &mine);
+    const double until = clock_sec() + RESOLVE_SEC;
+    if (job->how == BY_SSH && n > 0) mark_resolved(job, others, n, &mine, until);
+    if (clock_sec() >= until)
+        say(job,
+            "the names of the hosts do not all resolve within %d s; this machine is known by its own names",
+            RESOLVE_SEC);
     for (int i = 0; i < job->n_nodes; i++)
         if (job->nodes[i].is_local && strchr(job->nodes[i].name, ':'))
             job->nodes[i].alias = start_text(job, "%s", host);
@@ -496,11 +449,6 @@ static bool config_has_all(job_t *job, const char *path)
     return has_all;
 }
 
-static void add_escaped(message_t *m, const char *path)
-{
-    for (; *path; path++) message_append(m, *path == '%' ? "%%%%" : "%c", *path);
-}
-
 /* A configuration on this host alone, with the hosts' port, user and key. It is written again where a cleaner has removed it. */
 err_t hosts_write_config(job_t *job)
 {
@@ -514,21 +462,11 @@ err_t hosts_write_config(job_t *job)
     if (!file) RAISE(ERR_SYSTEM, "cannot write %s: %s", path, strerror(errno));
     for (int i = 0; i < job->n_nodes; i++) {
         const node_t *node = &job->nodes[i];
-        message_t m = {0};
-        message_append(&m, "Host %s\n", node->alias);
-        if (strcmp(node->alias, node->name) != 0) {
-            message_append(&m, "  HostName ");
-            add_escaped(&m, node->name);
-            message_append(&m, "\n");
-        }
-        if (node->port) message_append(&m, "  Port %d\n", node->port);
-        if (node->user) message_append(&m, "  User %s\n", node->user);
-        if (node->key_file) {
-            message_append(&m, "  IdentityFile \"");
-            add_escaped(&m, node->key_file);
-            message_append(&m, "\"\n");
-        }
-        fputs(m.text, file);
+        fprintf(file, "Host %s\n", node->alias);
+        if (strcmp(node->alias, node->name) != 0) hosts_write_path("HostName", node->name, file);
+        if (node->port) fprintf(file, "    Port %d\n", node->port);
+        if (node->user) fprintf(file, "    User %s\n", node->user);
+        if (node->key_file) hosts_write_path("IdentityFile", node->key_file, file);
     }
     fprintf(file, "Match all\n  Include \"%s/.ssh/config\"\n", home ? home : "");
     const bool is_bad = ferror(file);
@@ -539,32 +477,25 @@ err_t hosts_write_config(job_t *job)
 
 err_t hosts_reach(job_t *job)
 {
-    words_t own = {0};
+    words_t ssh = {0};
     bool is_special = false, has_others = false;
     mark_local(job);
-    for (int i = 0; i < job->n_nodes; i++) {
-        const node_t *node = &job->nodes[i];
-        has_others |= !node->is_local;
-        is_special |= node->port || node->user || node->key_file || strchr(node->name, ':');
-    }
+    for (int i = 0; i < job->n_nodes; i++) has_others |= !job->nodes[i].is_local;
     if (!has_others || job->how != BY_SSH) return ERR_OK;
     const char *config = common_config(job);
-    if (job->options.ssh_port)
-        words_add_list(&own, "-p", start_text(job, "%lld", (long long)job->options.ssh_port), NULL);
-    if (config_has_all(job, config)) {
-        job->ssh_all_ways = true;
-    } else if (is_special) {
-        job->ssh_own_config = true;
+    job->ssh_all_ways = config_has_all(job, config);
+    for (int i = 0; i < job->n_nodes; i++) {
+        node_t *node = &job->nodes[i];
+        if (!node->port) node->port = (int)job->options.ssh_port;
+        is_special |= node->port || node->user || node->key_file || strchr(node->name, ':');
+    }
+    job->ssh_own_config = is_special && !job->ssh_all_ways;
+    if (job->ssh_own_config) {
         TRY(hosts_write_config(job));
         config = start_text(job, "%s/ssh_config", job->work);
-    } else {
-        config = NULL;
     }
-    words_t ssh = {0};
-    if (config) words_add_list(&ssh, "-F", config, NULL);
+    if (job->ssh_own_config || job->ssh_all_ways) words_add_list(&ssh, "-F", config, NULL);
     words_add_all(&ssh, &job->ssh);
-    words_add_all(&ssh, &own);
-    words_free(&own);
     words_free(&job->ssh);
     job->ssh = ssh;
     return ERR_OK;

@@ -34,6 +34,13 @@ void words_add_list(words_t *words, ...) __attribute__((sentinel));
 void words_remove(words_t *words, int at, int n);
 bool words_have(const words_t *words, const char *word);
 void words_free(words_t *words);
+void words_sort(words_t *words);
+/* The value of the last `NAME VALUE` or `NAME=VALUE`; NULL: none. */
+const char *words_value(const words_t *words, const char *name);
+/* Words that need not be freed, for one call. */
+#define WORDS(...)                                                                                           \
+    (&(const words_t){(const char *[]){__VA_ARGS__, NULL},                                                   \
+                      (int)(sizeof((const char *[]){__VA_ARGS__}) / sizeof(const char *))})
 
 /* A whole number in [0, 10^15) without anything around it; false: it is not one. Leading zeros are fine. */
 bool word_number(const char *text, int64_t *out);
@@ -154,8 +161,10 @@ typedef struct job {
     bool ssh_own_config,
         ssh_all_ways; /* a configuration on this host only; every host can log in to every other */
     bool probed;
-    char *hosts_text;   /* of --hosts-command's last success; owned */
-    words_t slots_said; /* messages about slots that were printed */
+    char *hosts_text;        /* of --hosts-command's last success; owned */
+    const char *ofi_folders; /* that may have aws-ofi-nccl (ask_ofi_folders) */
+    words_t pipes;           /* PATH TEXT of the pipes that were read, in turn */
+    words_t slots_said;      /* messages about slots that were printed */
 
     int np;
     int mpi_major;      /* of OpenMPI: 4 has ORTE and vader, 5 has PRRTE and sm */
@@ -211,11 +220,15 @@ void options_shown(job_t *job, const words_t *words, words_t *out);
 /* Joins words, each as it is typed in a shell. */
 const char *options_line(job_t *job, const words_t *words);
 
-/* hosts.c: nodes from the source or the allocation; none for a job on this machine alone. */
+/* hosts.c: whether the job has a list of hosts, of its options or an allocation; sets source if it is one of files. */
+bool hosts_given(job_t *job);
+/* Nodes from the source or the allocation; none for a job on this machine alone. After hosts_clear. */
 err_t hosts_find(job_t *job);
 void hosts_clear(job_t *job);
 /* Slots of n nodes in their order, from SLURM_TASKS_PER_NODE such as 2(x3),1; 1 where it does not say. */
 void hosts_slurm_slots(const char *text, int *out, int n);
+/* Whether the job's command or its options rule GPUs out. */
+bool hosts_use_no_gpus(const job_t *job);
 /* Gives nodes without slots theirs, from their answers: one per GPU if the job uses GPUs and the host has some, otherwise one per core. */
 void hosts_fill_slots(job_t *job);
 /* Sets np by the same rule for a job on this machine alone. */
@@ -258,6 +271,9 @@ const char *ask_ofi_folders(job_t *job);
 err_t env_check(void); /* DPTRAIN_SECRET_PATTERN */
 err_t env_collect(job_t *job);
 bool env_is_secret(const char *name);
+/* In a list of NAME and NAME=VALUE: the entry with the name of `word`, -1: none; removes it. */
+int env_find(const words_t *list, const char *word);
+void env_drop(words_t *list, const char *word);
 /* Adds a variable for the ranks unless it has a value already. */
 void env_default(job_t *job, const char *name, const char *value);
 /* Puts NAME=VALUE lines into one variable of this process, which the ranks' wrapper reads. Returns its name; NULL without lines. */
@@ -281,6 +297,9 @@ int ranks_cores(void);
 const char *ranks_cpu_share(job_t *job, const char *list, int k, int n);
 
 /* ---- work.c: files ---- */
+/* The text of a file that the user names, up to a size, in the start's arena. A pipe, such as <(command) in a shell, is read once, by a
+ * process of its own, for at most a minute; later starts get the same text. ERR_USAGE. */
+err_t user_text(job_t *job, const char *path, size_t max_bytes, const char **out);
 /* The folder for temporary files, again if a cleaner has removed it. Its files: ssh_config, asked, uri. */
 err_t job_make_work(job_t *job);
 void job_leave_work(job_t *job);

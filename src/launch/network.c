@@ -31,39 +31,21 @@ typedef struct subnet {
     int order;             /* of its first link */
 } subnet_t;
 
+/* The address that a text begins with, up to a %zone or /BITS; bits -1: all of them. */
 static bool net_read(const char *text, int64_t bits, net_t *out)
 {
-    *out = (net_t){.family = strchr(text, ':') ? AF_INET6 : AF_INET, .bits = (int)bits};
+    char address[INET6_ADDRSTRLEN];
+    *out = (net_t){.family = strchr(text, ':') ? AF_INET6 : AF_INET};
     const int n_bytes = out->family == AF_INET6 ? 16 : 4;
-    if (bits < 0 || bits > 8 * n_bytes || inet_pton(out->family, text, out->bytes) != 1) return false;
+    if (snprintf(address, sizeof address, "%.*s", (int)strcspn(text, "%/"), text) >= (int)sizeof address ||
+        bits > 8 * n_bytes || inet_pton(out->family, address, out->bytes) != 1)
+        return false;
+    out->bits = bits < 0 ? 8 * n_bytes : (int)bits;
     for (int i = 0; i < n_bytes; i++) {
         const int kept = out->bits - 8 * i;
         if (kept < 8) out->bytes[i] = (unsigned char)(kept > 0 ? out->bytes[i] & (0xff << (8 - kept)) : 0);
     }
     return true;
-}
-
-/* An address alone, possibly with %zone. */
-static bool net_read_address(const char *text, net_t *out)
-{
-    char address[INET6_ADDRSTRLEN];
-    const size_t n = strcspn(text, "%");
-    if (n >= sizeof address) return false;
-    memcpy(address, text, n);
-    address[n] = '\0';
-    return net_read(address, strchr(address, ':') ? 128 : 32, out);
-}
-
-/* ADDRESS/BITS in any spelling. */
-static bool net_read_subnet(const char *text, net_t *out)
-{
-    char address[INET6_ADDRSTRLEN];
-    const size_t n = strcspn(text, "/");
-    int64_t bits;
-    if (n >= sizeof address || !text[n] || !word_number(text + n + 1, &bits)) return false;
-    memcpy(address, text, n);
-    address[n] = '\0';
-    return net_read(address, bits, out);
 }
 
 static const char *net_text(job_t *job, const net_t *net)
@@ -91,15 +73,15 @@ static int compare_links(const void *first, const void *second)
 /* Local bridges, which other hosts cannot reach. */
 static bool is_bridge(const char *interface)
 {
-    static const char *const prefixes[] = {"lo",      "docker", "virbr", "br-",    "cni",
-                                           "flannel", "cali",   "lxdbr", "podman", "veth"};
+    static const char *const prefixes[] = {"docker", "virbr", "br-",    "cni", "flannel",
+                                           "cali",   "lxdbr", "podman", "veth"};
     for (size_t i = 0; i < sizeof prefixes / sizeof *prefixes; i++)
         if (strncmp(interface, prefixes[i], strlen(prefixes[i])) == 0) return true;
     return false;
 }
 
-/* All nodes' links, in their order. */
-static int find_links(job_t *job, link_t **out)
+/* All nodes' links, in their order; those of bridges only if the user names one. */
+static int find_links(job_t *job, bool with_bridges, link_t **out)
 {
     size_t n_addresses = 0;
     int n = 0;
@@ -110,7 +92,8 @@ static int find_links(job_t *job, link_t **out)
         for (int k = 0; k < answer->n_addresses; k++) {
             const address_t *a = &answer->addresses[k];
             link_t link = {.node = i, .order = n, .address = a};
-            if (!is_bridge(a->interface) && net_read(a->text, a->bits, &link.net)) (*out)[n++] = link;
+            if (strcmp(a->interface, "lo") == 0 || (!with_bridges && is_bridge(a->interface))) continue;
+            if (net_read(a->text, a->bits, &link.net)) (*out)[n++] = link;
         }
     }
     return n;
@@ -149,7 +132,7 @@ static subnet_t find_subnet(job_t *job, const link_t *links, int n, const net_t 
     net_t *named;
     int n_named = 0, n_shared[2] = {0};
     launch_need(arena_new(&job->start, (size_t)(job->n_nodes + 1) * sizeof *named, &named));
-    for (int i = 0; i < job->n_nodes; i++) n_named += net_read_address(job->nodes[i].name, &named[n_named]);
+    for (int i = 0; i < job->n_nodes; i++) n_named += net_read(job->nodes[i].name, -1, &named[n_named]);
     qsort(named, (size_t)n_named, sizeof *named, compare_nets);
     for (int k = 0, end; k < n; k = end) {
         subnet_t net = {.links = &links[k], .order = links[k].order};
@@ -160,7 +143,7 @@ static subnet_t find_subnet(job_t *job, const link_t *links, int n, const net_t 
             net_t address;
             n_nodes += end == k || link->node != link[-1].node;
             if (speed > 0 && (net.mbits_per_sec == 0 || speed < net.mbits_per_sec)) net.mbits_per_sec = speed;
-            if (n_named > 0 && !net.is_named && net_read_address(link->address->text, &address))
+            if (n_named > 0 && !net.is_named && net_read(link->address->text, -1, &address))
                 net.is_named = bsearch(&address, named, (size_t)n_named, sizeof *named, compare_nets);
         }
         net.n_links = end - k;
@@ -172,18 +155,13 @@ static subnet_t find_subnet(job_t *job, const link_t *links, int n, const net_t 
     return best;
 }
 
-static int compare_words(const void *a, const void *b)
-{
-    return strcmp(*(const char *const *)a, *(const char *const *)b);
-}
-
 /* The names of the network's interface, sorted; none where they are unknown. */
 static words_t interface_names(const job_t *job)
 {
     words_t names = {0};
     for (int i = 0; i < job->n_nodes; i++)
         if (job->nodes[i].interface) words_add(&names, job->nodes[i].interface);
-    if (names.n > 1) qsort(names.at, (size_t)names.n, sizeof *names.at, compare_words);
+    words_sort(&names);
     int n = 0;
     for (int i = 0; i < names.n; i++)
         if (n == 0 || strcmp(names.at[i], names.at[n - 1]) != 0) names.at[n++] = names.at[i];
@@ -228,16 +206,17 @@ static err_t choose_interface(job_t *job)
     net_t wanted = {0}; /* equals none until it is read */
     link_t *links, *sorted;
     int n_like = 0;
-    if (request && !*request) request = NULL;
     for (int i = 0; i < job->n_nodes; i++)
         if (job->nodes[i].answer.has_no_ip && (!request || strchr(request, '/')))
             RAISE(
                 ERR_SYSTEM,
                 "%s has no ip command (iproute2) to list addresses; choose an interface by --interface NAME",
                 job->nodes[i].name);
-    const int n = find_links(job, &links);
+    const int n = find_links(job, request != NULL, &links);
     if (request && !strchr(request, '/')) return choose_named(job, links, n, request);
-    if (request && !net_read_subnet(request, &wanted)) wanted = (net_t){0};
+    const char *slash = request ? strchr(request, '/') : NULL;
+    int64_t bits;
+    if (request && (!word_number(slash + 1, &bits) || !net_read(request, bits, &wanted))) wanted = (net_t){0};
     launch_need(arena_new(&job->start, (size_t)(n + 1) * sizeof *sorted, &sorted));
     memcpy(sorted, links, (size_t)n * sizeof *sorted);
     qsort(sorted, (size_t)n, sizeof *sorted, compare_links);
@@ -289,38 +268,43 @@ static const char *lacking_text(job_t *job, const lacking_t *lacking)
 static void check_efa(job_t *job)
 {
     static const char path[] = "LD_LIBRARY_PATH";
-    lacking_t lacking = {0};
-    bool is_set = false;
-    const words_t *lists[] = {&job->env, &job->hidden};
-    for (int l = 0; l < 2; l++)
-        for (int k = 0; k < lists[l]->n; k++)
-            is_set |= strncmp(lists[l]->at[k], path, sizeof path - 1) == 0 &&
-                      lists[l]->at[k][sizeof path - 1] == '=';
+    int n_lacking = 0;
+    bool is_set = env_find(&job->hidden, path) >= 0; /* the user's */
     for (int i = 0; i < job->n_nodes; i++) {
         const char *folder = job->nodes[i].answer.ofi, *old = getenv(path);
         if (!folder) {
-            if (lacking.n < NAMES_SHOWN)
+            if (n_lacking++ < NAMES_SHOWN)
                 say(job,
                     "%s: aws-ofi-nccl was not found in the folders of Amazon's installer; add the folder of "
                     "libnccl-net.so to LD_LIBRARY_PATH (--env-file), or NCCL will fail",
                     job->nodes[i].name);
-            lacking.n++;
         } else if (!is_set) {
-            for (int k = job->env.n - 1; k >= 0; k--)
-                if (strcmp(job->env.at[k], path) == 0) words_remove(&job->env, k, 1);
+            env_drop(&job->env, path);
             words_add(&job->env, start_text(job, "%s=%s:/opt/amazon/efa/lib64:/opt/amazon/efa/lib%s%s", path,
                                             folder, old && *old ? ":" : "", old ? old : ""));
             is_set = true;
         }
     }
-    if (lacking.n > NAMES_SHOWN)
-        say(job, "aws-ofi-nccl was not found on %d more hosts", lacking.n - NAMES_SHOWN);
+    if (n_lacking > NAMES_SHOWN)
+        say(job, "aws-ofi-nccl was not found on %d more hosts", n_lacking - NAMES_SHOWN);
+}
+
+static const char *const transport_names[] = {"tcp", "ib", "efa"};
+
+/* False: auto. */
+static bool find_transport(const char *name, transport_t *out)
+{
+    for (int i = 0; i < 3; i++)
+        if (strcmp(name, transport_names[i]) == 0) {
+            *out = (transport_t)i;
+            return true;
+        }
+    return false;
 }
 
 /* Chooses what every host has, and says why. */
 static err_t choose_transport(job_t *job)
 {
-    static const char *const names[] = {"tcp", "ib", "efa"};
     const char *request = job->options.transport, *why = "set by --transport";
     const int n = job->n_nodes;
     lacking_t no_efa = {0}, no_ib = {0}, no_rdma = {0};
@@ -333,17 +317,13 @@ static err_t choose_transport(job_t *job)
         n_roce += answer->has_roce;
     }
     const int n_efa = n - no_efa.n, n_ib = n - no_ib.n;
-    if (strcmp(request, "efa") == 0) {
-        if (n_efa < n) RAISE(ERR_SYSTEM, "--transport efa: no EFA device on%s", lacking_text(job, &no_efa));
-        job->transport = TRANSPORT_EFA;
-    } else if (strcmp(request, "ib") == 0) {
+    if (find_transport(request, &job->transport)) {
         /* RoCE is the same transport over Ethernet. */
-        if (no_rdma.n > 0)
+        if (job->transport == TRANSPORT_EFA && n_efa < n)
+            RAISE(ERR_SYSTEM, "--transport efa: no EFA device on%s", lacking_text(job, &no_efa));
+        if (job->transport == TRANSPORT_IB && no_rdma.n > 0)
             RAISE(ERR_SYSTEM, "--transport ib: no active InfiniBand or RoCE port on%s",
                   lacking_text(job, &no_rdma));
-        job->transport = TRANSPORT_IB;
-    } else if (strcmp(request, "tcp") == 0) {
-        job->transport = TRANSPORT_TCP;
     } else if (n_efa == n) {
         job->transport = TRANSPORT_EFA;
         why = "every host has an EFA device";
@@ -362,7 +342,7 @@ static err_t choose_transport(job_t *job)
         else
             why = "no host has an EFA device or an active InfiniBand port";
     }
-    say(job, "transport %s: %s", names[job->transport], why);
+    say(job, "transport %s: %s", transport_names[job->transport], why);
     if (job->transport == TRANSPORT_EFA) check_efa(job);
     return ERR_OK;
 }
@@ -404,8 +384,11 @@ static void add_interface_flags(job_t *job)
     /* NCCL takes names, not subnets; = requests an exact match. */
     if (own && *own) {
         /* The user's. */
-    } else if (names.n == 1) {
-        env_default(job, "NCCL_SOCKET_IFNAME", start_text(job, "=%s", names.at[0]));
+    } else if (names.n == 1 ||
+               strcmp(job->options.launcher, "srun") == 0) { /* srun has one environment for all */
+        if (names.n > 0)
+            env_default(job, "NCCL_SOCKET_IFNAME",
+                        start_text(job, "=%s", words_join(&job->start, &names, ",")));
     } else
         for (int i = 0; names.n > 1 && i < job->n_nodes; i++)
             words_add_list(&job->nodes[i].flags, "-x",
@@ -454,7 +437,7 @@ static void add_name_flags(job_t *job)
     net_t address;
     bool are_alike = false;
     for (int i = 0; i < job->n_nodes; i++)
-        if (!net_read_address(job->nodes[i].alias, &address)) words_add(&names, job->nodes[i].alias);
+        if (!net_read(job->nodes[i].alias, -1, &address)) words_add(&names, job->nodes[i].alias);
     if (names.n > 1) qsort(names.at, (size_t)names.n, sizeof *names.at, compare_labels);
     for (int i = 1; i < names.n; i++) are_alike |= compare_labels(&names.at[i - 1], &names.at[i]) == 0;
     if (are_alike) mpi_runtime_flag(job, "orte_keep_fqdn_hostnames", "prte_keep_fqdn_hostnames", "1");
@@ -468,13 +451,10 @@ err_t network_choose(job_t *job)
         TRY(choose_interface(job));
         TRY(choose_transport(job));
     } else {
-        const char *interface = job->options.interface, *transport = job->options.transport;
-        if (!interface || !*interface || strcmp(transport, "auto") == 0)
+        const char *interface = job->options.interface;
+        if (!interface || !find_transport(job->options.transport, &job->transport))
             RAISE(ERR_USAGE, "--no-checks with several hosts requires --interface and --transport");
         job->subnet = interface;
-        job->transport = strcmp(transport, "efa") == 0  ? TRANSPORT_EFA
-                         : strcmp(transport, "ib") == 0 ? TRANSPORT_IB
-                                                        : TRANSPORT_TCP;
         /* A name is the same on all hosts; a subnet may not be. */
         for (int i = 0; !strchr(interface, '/') && i < job->n_nodes; i++) job->nodes[i].interface = interface;
     }
@@ -521,7 +501,7 @@ err_t network_ports(job_t *job)
         const answer_t *answer = &job->nodes[i].answer;
         n_like += answer->port_low == first->port_low && answer->port_high == first->port_high;
     }
-    for (int i = 0; first && job->probed && i < job->n_nodes; i++) {
+    for (int i = 0; first && i < job->n_nodes; i++) {
         const answer_t *answer = &job->nodes[i].answer;
         const bool is_like = answer->port_low == first->port_low && answer->port_high == first->port_high;
         if (!has_other_ports(job, answer) || (is_like && answer != first)) continue;

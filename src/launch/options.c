@@ -39,7 +39,7 @@ static const opt_t of_hosts[] = {
      "number of hosts to expect, as for torchrun; --hostfile or --host names them; also --num-machines",
      OPT_MORE},
     {"ssh-port", OPT_INT, FIELD(ssh_port), NULL, 1, 65535, NULL, "PORT",
-     "sshd's port, unless the ssh configuration sets one", OPT_MORE},
+     "sshd's port, unless setup_ssh.sh's configuration or the specification sets one", OPT_MORE},
     {"tree-spawn", OPT_FLAG, FIELD(tree_spawn), "true", 0, 0, NULL, "",
      "start mpirun's daemons over logins between the hosts; off: over logins from this host only", OPT_MORE},
     {"wdir", OPT_STRING, FIELD(wdir), NULL, 0, 0, NULL, "DIR",
@@ -347,11 +347,7 @@ static err_t refuse_launcher(job_t *job, int at)
     const char *name = n > 0 ? base_name(words[0]) : "";
     if (strcmp(name, "srun") == 0) return refuse_srun(job, at, words + 1, n - 1);
     if (!opt_is_among(name, "accelerate|jsrun|aprun|prun|flux|colossalai|composer|bpsrun|ray")) return ERR_OK;
-    words_t np = {0};
-    words_add_list(&np, "-np", "N", NULL);
-    const char *command = suggest(job, at, &np);
-    words_free(&np);
-    RAISE(ERR_USAGE, "%s is another launcher's: write %s", name, command);
+    RAISE(ERR_USAGE, "%s is another launcher's: write %s", name, suggest(job, at, WORDS("-np", "N")));
 }
 
 /* What to write instead of options of other launchers. */
@@ -519,7 +515,8 @@ static err_t add_passed(job_t *job, const typed_t *option)
         if (!more)
             RAISE(ERR_USAGE, "%s needs a name and a value, such as: --mca btl_tcp_if_include eth0",
                   option->word);
-        if (more[0] == '-' && more[1] && (more[1] < '0' || more[1] > '9'))
+        typed_t other;
+        if (find_option(more, &other) > 0)
             RAISE(ERR_USAGE, "%s %s: its value is missing (found '%s')", option->word, value, more);
         words_add(&job->mca_given, value);
         words_add_list(&job->flags_given, job_text(job, "--%s", name), value, more, NULL);

@@ -408,8 +408,7 @@ static err_t find_here(job_t *job)
 static err_t find_hosts(job_t *job)
 {
     const launch_values_t *o = &job->options;
-    const char *slurm = getenv("SLURM_JOB_NODELIST");
-    const bool has_hosts = job->source || o->hosts_command || (slurm && slurm[0]);
+    const bool has_hosts = hosts_given(job);
     bool is_open = false;
     if (job->supervisor && has_hosts && (job->is_again || job->supervisor->is_lenient))
         return gather(job, true);

@@ -64,22 +64,21 @@ static bool may_bind(void)
 static int mpi_version(void)
 {
     const char *const mark = "(Open MPI) ";
-    words_t words = {0};
     char *text = NULL;
     int major = 4, code;
     char path[FS_PATH_MAX], real[FS_PATH_MAX];
     /* Until version 4 mpirun is a link to orterun, which need not be asked. */
     if (!launch_find("mpirun", path) || (realpath(path, real) && strcmp(strrchr(real, '/'), "/orterun") == 0))
         return major;
-    words_add_list(&words, "mpirun", "--version", NULL);
-    if (launch_output(&words, VERSION_SEC, VERSION_BYTES, false, &text, &code) == ERR_OK && text) {
+    if (launch_output(WORDS("mpirun", "--version"), VERSION_SEC, VERSION_BYTES, false, &text, &code) ==
+            ERR_OK &&
+        text) {
         const char *at = strstr(text, mark);
         char *end;
         const long version = at ? strtol(at + strlen(mark), &end, 10) : 0;
         if (version > 0 && version < 1000 && *end == '.') major = (int)version;
     }
     mem_free(&text);
-    words_free(&words);
     return major;
 }
 
@@ -205,8 +204,12 @@ static const char *gpu_binding(job_t *job, const node_t *node)
 
 bool ranks_bind_to_gpus(job_t *job)
 {
-    const char *bind = getenv("DPTRAIN_BIND"), **lists;
+    const char *bind = getenv("DPTRAIN_BIND"), *visible = getenv("CUDA_VISIBLE_DEVICES"), **lists;
     if (job->n_nodes == 0 || (bind && strcmp(bind, "none") == 0)) return false;
+    /* Which GPUs the ranks take is not known here. */
+    if (hosts_use_no_gpus(job) || words_value(&job->words, "--gpus") || (visible && *visible) ||
+        env_find(&job->hidden, "CUDA_VISIBLE_DEVICES") >= 0)
+        return false;
     launch_need(arena_new(&job->start, (size_t)job->n_nodes * sizeof *lists, &lists));
     for (int i = 0; i < job->n_nodes; i++) {
         const node_t *node = &job->nodes[i], *last = i > 0 ? node - 1 : NULL;
@@ -301,28 +304,16 @@ static void add_parts(job_t *job, words_t *out)
                        NULL);
 }
 
-/* A word of a text; an underscore is part of one. */
-static bool has_word(const char *text, const char *word)
-{
-    static const char inside[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_";
-    const size_t n = strlen(word);
-    for (const char *at = text; (at = strstr(at, word)); at++)
-        if ((at == text || !strchr(inside, at[-1])) && (!at[n] || !strchr(inside, at[n]))) return true;
-    return false;
-}
-
 /* The plugin of Slurm that MPI uses. */
 static err_t find_slurm_plugin(const char **out)
 {
-    words_t words = {0};
     char *text = NULL;
     int code;
-    words_add_list(&words, "sh", "-c", "exec srun --mpi=list 2>&1", NULL);
-    err_t err = launch_output(&words, VERSION_SEC, VERSION_BYTES, false, &text, &code);
-    *out = !text ? NULL : has_word(text, "pmix") ? "pmix" : has_word(text, "pmi2") ? "pmi2" : NULL;
+    TRY(launch_output(WORDS("sh", "-c", "srun --mpi=list 2>&1 | grep -owE 'pmix|pmi2'"), VERSION_SEC,
+                      VERSION_BYTES, false, &text, &code));
+    *out = strstr(text, "pmix") ? "pmix" : strstr(text, "pmi2") ? "pmi2" : NULL;
     mem_free(&text);
-    words_free(&words);
-    if (err != ERR_OK || *out) return err;
+    if (*out) return ERR_OK;
     RAISE(ERR_SYSTEM, "this Slurm has no pmix or pmi2 plugin, which MPI needs; use --launcher mpirun");
 }
 

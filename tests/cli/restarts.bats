@@ -897,6 +897,30 @@ lost() { # HOST
     [ "$(starts)" -eq 2 ]
 }
 
+@test "an environment file that is a pipe counts for every start" {
+    plan 'eval "$DPTRAIN_ENV_0"; echo "first $MINE"; exit 5' 'eval "$DPTRAIN_ENV_0"; echo "second $MINE"; exit 0'
+    run timeout 60 bash -c '"$1" -np 2 --restarts 3 --env-file <(echo MINE=here) -- train' _ "$run_sh"
+    echo "$output"
+    [ "$status" -eq 0 ]
+    [[ "$output" == *"first here"*"second here"* ]]
+}
+
+@test "an allocation whose hosts are unknown or in a file: the same hosts at the first and at later starts" {
+    # Slurm without scontrol.
+    plan 'exit 5' 'exit 0'
+    SLURM_JOB_NODELIST='n[1-2]' PATH=$bin:/usr/bin:/bin supervised -np 2 --restarts 3 --wait-hosts 1 -- train
+    [ "$status" -eq 0 ]
+    # PBS: too few hosts are waited for at the first start, too.
+    host n1 10.0.0.1
+    host n2 10.0.0.2
+    touch "$HOSTS/n2/down"
+    printf '%s\n' n1 n1 n2 n2 >nodes
+    plan 'exit 0'
+    PBS_NODEFILE=$PWD/nodes supervised --restarts 3 --min-ranks 3 --wait-hosts 1 -- train
+    [ "$status" -eq 5 ]
+    [[ "$output" == *"waiting for hosts, for at most 1 s"* ]]
+}
+
 @test "what cannot be restarted is a usage error" {
     supervised -np 2 --restarts 3 -- bench step
     [ "$status" -eq 2 ]

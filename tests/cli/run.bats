@@ -176,6 +176,15 @@ has() { # WORDS...
     has "interface eth0 (10.0.0.0/24): set by --interface"
     line -H a:1,b:1 --interface eth0
     has "btl_tcp_if_include eth0"
+    # A bridge is a host's network if the user says so.
+    host d br-ex=10.8.0.4/24 eth0=10.0.0.4/24
+    host e br-ex=10.8.0.5/24 eth0=10.0.0.5/24
+    line -H d:1,e:1 --interface br-ex
+    has "btl_tcp_if_include br-ex"
+    line -H d:1,e:1 --interface 10.8.0.0/24
+    has "interface br-ex (10.8.0.0/24): set by --interface"
+    line -H d:1,e:1
+    has "interface eth0 (10.0.0.0/24): the only one that all hosts share"
 }
 
 @test "hosts that share no subnet: an error that lists the subnets of each" {
@@ -504,9 +513,71 @@ has() { # WORDS...
         has " -np $cores "
         [[ "$output" != *GPU* ]]
     done
+    # Empty and -1 hide all GPUs.
+    for visible in '' -1; do
+        CUDA_VISIBLE_DEVICES=$visible line -- train
+        has " -np $cores "
+    done
     stand_in nvidia-smi <<<'exit 9'
     line -- train
     has " -np $cores "
+}
+
+@test "what looks like an option is a setting's value, unless it is an option" {
+    line -np 1 --mca plm_rsh_args '-p 2222' -- train
+    [ "$status" -eq 0 ]
+    has "--mca plm_rsh_args '-p 2222'"
+    line -np 1 --mca pml --dry-run -- train
+    [ "$status" -eq 2 ]
+    has "--mca pml: its value is missing"
+}
+
+@test "a host whose name resolves to this machine is not reached by ssh" {
+    host head.here eth0=10.0.0.9/24
+    # As Debian's /etc/hosts has it.
+    stand_in getent <<<'for name; do [[ $name != head.here ]] || echo "127.0.1.1  STREAM head"; [[ $name != [ab] ]] || echo "10.9.9.9  STREAM"; done'
+    cp -r "$HOSTS/head.here" "$HOSTS/none" # what ip prints here
+    line -H a:1,head.here:1,b:1
+    [ "$status" -eq 0 ]
+    has "-np 1 -H a:1 " "-H head.here:1,b:1 "
+    ! grep -q head.here "$HOSTS/ssh.log" || return 1
+    [ "$(wc -l <"$HOSTS/ssh.log")" -eq 2 ]
+}
+
+@test "without sha256sum no host is blamed" {
+    stand_in sha256sum <<<'[[ $# -eq 0 ]] || exit 1; cat >/dev/null; echo "00  -"'
+    line -H a:1,b:1
+    [ "$status" -eq 4 ]
+    has "sha256sum ended with code 1"
+    [[ "$output" != *differs* ]]
+}
+
+@test "ranks are bound near GPUs only where it is known which they take" {
+    for h in a b; do
+        printf '#!/bin/sh\ncase $1 in -L) echo "GPU 0: one" ;; *) echo 00000000:3B:00.0 ;; esac\n' >"$HOSTS/$h/bin/nvidia-smi"
+        chmod +x "$HOSTS/$h/bin/nvidia-smi"
+        mkdir -p "$HOSTS/$h/sys/bus/pci/devices/0000:3b:00.0"
+        echo 0-7 >"$HOSTS/$h/sys/bus/pci/devices/0000:3b:00.0/local_cpulist"
+    done
+    unset DPTRAIN_BIND CUDA_VISIBLE_DEVICES
+    line -H a:1,b:1 -- train
+    has "ranks are bound near their GPUs: 0-7"
+    for words in "train --device cpu" "train --gpus 1"; do
+        # shellcheck disable=SC2086 # these are words
+        line -H a:1,b:1 -- $words
+        [[ "$status" -eq 0 && "$output" != *"bound near"* ]]
+    done
+    CUDA_VISIBLE_DEVICES=1 line -H a:1,b:1 -- train
+    [[ "$status" -eq 0 && "$output" != *"bound near"* ]]
+}
+
+@test "host.sh looks for mpirun in a bundle also where it only checks" {
+    mkdir -p bundle/bin job
+    printf '#!/bin/sh\necho "mpirun (Open MPI) 4.1.9"\n' >bundle/bin/mpirun
+    chmod +x bundle/bin/mpirun
+    run bash -c '. "$1"; fleet yes "job " "" /bin/true "$PWD/job" "$PWD/bundle" "" out ""' _ "$root/src/launch/host.sh"
+    echo "$output"
+    [[ "$output" == *"same OpenMPI mpirun (Open MPI) 4.1.9"* ]]
 }
 
 @test "an empty value, as of a variable that is not set, is refused; network options without a network are named" {
@@ -566,12 +637,14 @@ as_printed() { # ARGUMENTS...
 }
 
 @test "ssh: setup_ssh.sh's configuration if it covers the hosts, otherwise port, user and key of their description" {
-    line -H a:1,b:1 --ssh-port 2222
-    has "plm_rsh_args '-o BatchMode=yes -o ConnectTimeout=10 -p 2222"
     printf '%s\n' 'nodes: [{address: a, chief: true, port: 2200, ssh_config: one}, {address: b, ssh_config: two}]' \
         'ssh: {one: {username: me}, two: {key_file: /keys/b}}' >hosts.yaml
     # What is temporary is gone when the job ends.
     stand_in_with_config
+    line -hostfile hosts.yaml --ssh-port 2222
+    has "plm_rsh_args '-F "
+    grep -A 1 '^Host a$' "$HOSTS/config" | grep 'Port 2200'
+    grep -A 1 '^Host b$' "$HOSTS/config" | grep 'Port 2222'
     line -hostfile hosts.yaml
     has "plm_rsh_args '-F " "--mca plm_rsh_no_tree_spawn 1" "-np 2 -H a:1,b:1 "
     grep -A 2 '^Host a$' "$HOSTS/config" | tr -s '\n ' ' ' | grep -F 'Host a Port 2200 User me'
@@ -594,7 +667,7 @@ as_printed() { # ARGUMENTS...
     line -hostfile hosts.yaml
     [ "$status" -eq 0 ]
     has "-np 2 -H a:1,ip6-fd77--2:1 " "--mca plm_rsh_no_tree_spawn 1"
-    grep -A2 'Host ip6-fd77--2$' "$HOSTS/config" | tr -s '\n ' ' ' | grep -F 'HostName fd77::2 Port 2200'
+    grep -A2 'Host ip6-fd77--2$' "$HOSTS/config" | tr -s '\n ' ' ' | grep -F 'HostName "fd77::2" Port 2200'
     mkdir "$HOME/.ssh"
     printf 'Host a\nHost fd77::2 ip6-fd77--2\n  HostName fd77::2\n' >"$HOME/.ssh/dptrain_config"
     line -hostfile hosts.yaml
@@ -617,7 +690,7 @@ job_that_prints() {
     printf '# here\n\nSAME=here\r\n' >.dptrain_env
     printf 'WITH=a  b;c,d $x "y\nNCCL_DEBUG=WARN\nAWS_SECRET_ACCESS_KEY=1\n' >mine.env
     chmod 644 .dptrain_env
-    export NCCL_DEBUG=INFO UCX_TLS=rc FI_LOG_LEVEL=1 UCX_IB_PKEY=3 NCCL_TOKEN=abc OTHER=1
+    export NCCL_DEBUG=INFO UCX_TLS=rc FI_LOG_LEVEL=1 UCX_IB_PKEY=3 NCCL_TOKEN=abc OTHER=1 NCCL_APPKEY=abc
     line -np 1 --env-file mine.env
     [ "$status" -eq 0 ]
     has "-x UCX_TLS" "-x FI_LOG_LEVEL" "-x UCX_IB_PKEY" "variables from files, values not shown: FROM SAME WITH NCCL_DEBUG" \
@@ -999,6 +1072,12 @@ job_that_prints() {
     MY_TOKEN=1 line --launcher srun train
     has " -u MY_TOKEN " "OMPI_MCA_btl_tcp_if_include=10.0.0.0/24" "NCCL_SOCKET_IFNAME==eth0" \
         "srun --mpi=pmix --ntasks 4 --chdir=$PWD $DPTRAIN_BIN train"
+    host c ens5=10.0.0.3/24
+    stand_in scontrol <<<'printf "a\nc\n"'
+    line --launcher srun train
+    [ "$status" -eq 0 ]
+    has "NCCL_SOCKET_IFNAME==ens5,eth0"
+    stand_in scontrol <<<'printf "a\nb\n"'
     # Slurm passes the environment on; its command line has no values.
     printf 'MINE=for  me\n' >mine.env
     line --launcher srun --env-file mine.env train

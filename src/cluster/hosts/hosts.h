@@ -112,6 +112,8 @@ err_t hosts_default_login(hosts_t *hosts, int64_t port, const char *user, const 
 
 /* Writes an OpenMPI hostfile. A host whose slots are not known is a name alone. */
 void hosts_write_hostfile(const hosts_t *hosts, FILE *out);
+/* Writes a line `KEY "PATH"` of ssh_config(5); % is doubled, as ssh expands it. */
+void hosts_write_path(const char *key, const char *path, FILE *out);
 /* Writes a Host block of ssh_config(5) for each host, for logins without prompts. ERR_USAGE if a path cannot
  * be expressed.
  *

@@ -49,8 +49,7 @@ void hosts_write_hostfile(const hosts_t *hosts, FILE *out)
     }
 }
 
-/* A quoted path; % is doubled, as ssh expands it. */
-static void write_path(const char *key, const char *path, FILE *out)
+void hosts_write_path(const char *key, const char *path, FILE *out)
 {
     fprintf(out, "    %s \"", key);
     for (; *path; path++) {
@@ -83,11 +82,11 @@ err_t hosts_write_ssh_config(const hosts_t *hosts, const char *known_hosts, FILE
         if (host->port) fprintf(out, "    Port %d\n", host->port);
         if (host->user) fprintf(out, "    User %s\n", host->user);
         if (host->key_file) {
-            write_path("IdentityFile", host->key_file, out);
+            hosts_write_path("IdentityFile", host->key_file, out);
             fputs("    IdentitiesOnly yes\n", out);
         }
         if (known_hosts) {
-            write_path("UserKnownHostsFile", known_hosts, out);
+            hosts_write_path("UserKnownHostsFile", known_hosts, out);
             fputs("    GlobalKnownHostsFile /dev/null\n    StrictHostKeyChecking yes\n", out);
         }
         fputs("    BatchMode yes\n    ConnectTimeout 10\n", out);
