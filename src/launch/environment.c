@@ -194,18 +194,6 @@ static int open_found(const char *file, uid_t *link_owner)
     return fd;
 }
 
-/* The current folder as the user's shell names it. */
-static const char *current_folder(job_t *job)
-{
-    char path[PATH_MAX];
-    struct stat named, here;
-    const char *name = getenv("PWD");
-    if (name && name[0] == '/' && stat(name, &named) == 0 && stat(".", &here) == 0 &&
-        named.st_dev == here.st_dev && named.st_ino == here.st_ino)
-        return name;
-    return start_text(job, "%s", getcwd(path, sizeof path) ? path : ".");
-}
-
 /* Others may have put .dptrain_env into the current folder: it is read if this user or root owns it, and nobody else can write it. */
 static err_t env_of_folder(job_t *job, const char *home)
 {
@@ -214,7 +202,7 @@ static err_t env_of_folder(job_t *job, const char *home)
     err_t err = ERR_OK;
     uid_t link_owner;
     const uid_t me = geteuid();
-    const char *file = start_text(job, "%s/.dptrain_env", current_folder(job));
+    const char *file = start_text(job, "%s/.dptrain_env", job->here);
     const int fd = open_found(".dptrain_env", &link_owner);
     if (fd < 0 && (errno == ENOENT || errno == ENOTDIR)) return ERR_OK;
     if (fd >= 0 && fstat(fd, &info) == 0 && S_ISREG(info.st_mode)) {

@@ -145,9 +145,9 @@ typedef struct job {
 
     words_t words; /* for the program */
     const char *program, *program_name;
-    const char *prefix; /* folder of a bundle that has mpirun and its daemon; NULL: none */
-    const char *wdir;   /* absolute */
-    char id[64];        /* names the job, over hosts and starts: its ranks have it as DPTRAIN_JOB */
+    const char *prefix;      /* folder of a bundle that has mpirun and its daemon; NULL: none */
+    const char *here, *wdir; /* the current folder, and the ranks'; absolute */
+    char id[64];             /* names the job, over hosts and starts: its ranks have it as DPTRAIN_JOB */
 
     arena_t arena, start; /* of the job, and of its current start */
     arena_t answers;      /* of the last question to the hosts (ask_hosts) */
@@ -161,6 +161,7 @@ typedef struct job {
     bool ssh_own_config,
         ssh_all_ways; /* a configuration on this host only; every host can log in to every other */
     bool probed;
+    char *config_text;       /* holds the values of --config; owned */
     char *hosts_text;        /* of --hosts-command's last success; owned */
     const char *ofi_folders; /* that may have aws-ofi-nccl (ask_ofi_folders) */
     words_t pipes;           /* PATH TEXT of the pipes that were read, in turn */

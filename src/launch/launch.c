@@ -492,18 +492,15 @@ static err_t find_program(job_t *job)
     return ERR_OK;
 }
 
-/* The working folder of the ranks; of a link, as the shell shows it. */
-static err_t find_wdir(job_t *job)
+/* The current folder, of a link as the shell shows it, and the working folder of the ranks. */
+static err_t find_folders(job_t *job)
 {
-    char here[FS_PATH_MAX];
+    char here[FS_PATH_MAX], path[FS_PATH_MAX];
     const char *shown = getenv("PWD"), *wanted = job->options.wdir;
     if (!getcwd(here, sizeof here)) RAISE(ERR_SYSTEM, "the current folder is gone: %s", strerror(errno));
-    char path[FS_PATH_MAX];
-    if (shown && shown[0] == '/' && realpath(shown, path) && strcmp(path, here) == 0)
-        snprintf(here, sizeof here, "%s", shown);
-    job->wdir = !wanted            ? job_text(job, "%s", here)
-                : wanted[0] == '/' ? wanted
-                                   : job_text(job, "%s/%s", here, wanted);
+    const bool is_shown = shown && shown[0] == '/' && realpath(shown, path) && strcmp(path, here) == 0;
+    job->here = job_text(job, "%s", is_shown ? shown : here);
+    job->wdir = !wanted ? job->here : wanted[0] == '/' ? wanted : job_text(job, "%s/%s", job->here, wanted);
     return ERR_OK;
 }
 
@@ -581,9 +578,10 @@ static void free_job(job_t *job)
     words_t *const all[] = {
         &job->given,   &job->x,          &job->env_files, &job->flags_given, &job->mca_given, &job->words,
         &job->ssh,     &job->slots_said, &job->mpi_flags, &job->part_flags,  &job->env,       &job->hidden,
-        &job->command, &job->trial,      &job->phases,    &job->suspects,    &job->families};
+        &job->command, &job->trial,      &job->phases,    &job->suspects,    &job->families,  &job->pipes};
     hosts_clear(job);
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) words_free(all[i]);
+    mem_free(&job->config_text);
     mem_free(&job->hosts_text);
     arena_free(&job->arena);
     arena_free(&job->start);
@@ -612,7 +610,7 @@ int launch_run(int argc, char **argv, const char *called_as)
         if (err == ERR_OK) return ERR_OK;
     }
     if (err == ERR_OK) err = env_check();
-    if (err == ERR_OK) err = find_wdir(job);
+    if (err == ERR_OK) err = find_folders(job);
     if (err == ERR_OK) allow_root(job);
     if (err == ERR_OK) err = open_log(job);
     if (err == ERR_OK) {

@@ -633,7 +633,7 @@ static err_t read_words(job_t *job, int at, typed_list_t *list)
 /* Reads --config, if it is given. The command line wins: the file names hosts, and where ranks run, only if it does not. */
 static err_t read_config(job_t *job, opt_group_t *groups, const typed_list_t *list)
 {
-    char *text = NULL, *storage = NULL;
+    char *text = NULL;
     if (!job->options.config) return ERR_OK;
     for (int g = 0; g < N_GROUPS; g++)
         for (int i = 0; i < groups[g].n; i++) {
@@ -644,15 +644,8 @@ static err_t read_config(job_t *job, opt_group_t *groups, const typed_list_t *li
             if (settled) groups[g].given |= (uint64_t)1 << i;
         }
     TRY(fs_read_text(job->options.config, MAX_CONFIG, &text));
-    err_t err = opt_config_read(groups, N_GROUPS, text, job->options.config, &storage);
-    for (int g = 0; err == ERR_OK && g < N_GROUPS; g++)
-        for (int i = 0; i < groups[g].n; i++) {
-            const opt_t *opt = &groups[g].table[i];
-            const char **value = (const char **)(void *)((char *)groups[g].values + opt->offset);
-            if (opt->type == OPT_STRING && *value) *value = job_text(job, "%s", *value);
-        }
+    err_t err = opt_config_read(groups, N_GROUPS, text, job->options.config, &job->config_text);
     mem_free(&text);
-    mem_free(&storage);
     return err;
 }
 

@@ -17,6 +17,7 @@ static void reset(void)
     words_t *const lists[] = {&job.given,       &job.x,         &job.env_files,
                               &job.flags_given, &job.mca_given, &job.words};
     for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) words_free(lists[i]);
+    mem_free(&job.config_text);
     arena_free(&job.arena);
     job = (job_t){.called_as = "dptrain run"};
 }
@@ -81,8 +82,7 @@ static void check_passed(void)
        "mpirun's words keep their order, and quotes their meaning");
     words_t shown = {0};
     options_shown(&job, &job.given, &shown);
-    OK(strstr(options_line(&job, &shown), "A=1") == NULL &&
-           strstr(options_line(&job, &shown), "'-x A --mca"),
+    OK(strstr(options_line(&job, &shown), "A=1") == NULL && strstr(options_line(&job, &shown), "'-x A --mca"),
        "a value of -x is not shown, also in --mpi-args");
     words_free(&shown);
 }
