@@ -694,7 +694,7 @@ job_that_prints() {
     line -np 1 --env-file mine.env
     [ "$status" -eq 0 ]
     has "-x UCX_TLS" "-x FI_LOG_LEVEL" "-x UCX_IB_PKEY" "variables from files, values not shown: FROM SAME WITH NCCL_DEBUG" \
-        "NCCL_TOKEN is not passed on" "mine.env, line 3: AWS_SECRET_ACCESS_KEY is not passed on" "reading $PWD/.dptrain_env"
+        "NCCL_TOKEN is not passed on" "NCCL_APPKEY is not passed on" "mine.env, line 3: AWS_SECRET_ACCESS_KEY is not passed on" "reading $PWD/.dptrain_env"
     [[ "$output" != *"-x NCCL_TOKEN"* && "$output" != *"-x AWS"* && "$output" != *OTHER* && "$output" != *"-x NCCL_DEBUG "* ]]
     job_that_prints
     run "$run_sh" -np 1 --env-file mine.env
