@@ -315,10 +315,10 @@ const char *ask_ofi_folders(job_t *job)
 }
 
 /* A signal, or the end of the ranks, is more urgent than what the hosts say. */
-static bool ask_is_over(const job_t *job)
+static bool ask_is_over(job_t *job)
 {
     struct pollfd until = {.fd = job->until_fd, .events = POLLIN};
-    while (job->is_deaf && signals_take()) {}
+    for (int number; job->is_deaf && (number = signals_take());) job_note_signal(job, number);
     return signals_pending() || poll(&until, 1, 0) > 0;
 }
 

@@ -185,10 +185,16 @@ static int open_work_file(const job_t *job, const char *name)
     return open(path, O_RDWR | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
 }
 
+void job_note_signal(job_t *job, int number)
+{
+    if (!job->stopped_by || (number != SIGUSR1 && job->stopped_by == SIGUSR1)) job->stopped_by = number;
+}
+
 static void on_signal(run_t *r, int number)
 {
     const double now = clock_sec();
     job_t *job = r->job;
+    job_note_signal(job, number);
     if (r->stage != RUNNING && r->stage != ASKED) return;
     /* Schedulers send SIGUSR1 to request a stop; it never ends the job at once. */
     if (number == SIGUSR1 && r->stage != RUNNING) return;
@@ -198,8 +204,6 @@ static void on_signal(run_t *r, int number)
     r->n_signals += number != SIGUSR1;
     snprintf(r->why, sizeof r->why, "the job was stopped by SIG%s", signals_name(number));
     if (number != SIGUSR1) r->stopped_by = number;
-    job->stopped_by =
-        job->stopped_by && (number == SIGUSR1 || job->stopped_by != SIGUSR1) ? job->stopped_by : number;
     const bool started = output_started(r->out);
     if (number == SIGUSR1 && !started) {
         press(r, TOLD, TOLD_SEC);

@@ -152,7 +152,7 @@ typedef struct job {
     arena_t arena, start; /* of the job, and of its current start */
     arena_t answers;      /* of the last question to the hosts (ask_hosts) */
     int until_fd;         /* a question ends when this becomes readable; -1: none */
-    bool is_deaf;         /* signals are dropped during a question */
+    bool is_deaf;         /* signals do not end a question */
     hosts_t table;
     node_t *nodes;
     int n_nodes; /* 0: this machine alone, without a list */
@@ -429,6 +429,8 @@ bool output_phase_in(const char *text, char phase[ANSWER_NAME]);
 
 /* job.c: starts the ranks, and supervises them to their end. Returns the job's exit code; *fault says what is known. */
 int job_run(job_t *job, fault_t *fault);
+/* Sets stopped_by: the first signal counts, and SIGUSR1 less than others. */
+void job_note_signal(job_t *job, int number);
 /* Prints the command that continues the job: the one that was typed, or the same with these words instead of its options for the run's
  * folder. */
 void job_say_continue(job_t *job, const char *with);

@@ -306,8 +306,7 @@ static int start_once(job_t *job, fault_t *fault, bool *ran)
 /* Takes the signals that came while no rank was running. */
 static void take_signals(job_t *job)
 {
-    for (int number; (number = signals_take());)
-        if (!job->stopped_by || (number != SIGUSR1 && job->stopped_by == SIGUSR1)) job->stopped_by = number;
+    for (int number; (number = signals_take());) job_note_signal(job, number);
 }
 
 /* The end of a job that a signal stopped while no rank was running. Returns its exit code. */

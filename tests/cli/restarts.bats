@@ -206,6 +206,39 @@ ended() { # sets code
     grep -q -- 'continue with: .*run.sh -np 2 --restarts 5 -- train' log
 }
 
+@test "a signal while a fault is being ended: nothing is started again" {
+    # A job that says nothing is told to end, and takes its time.
+    stand_in mpirun <<<'[[ $1 != --version ]] || { echo "mpirun (Open MPI) 4.1.4"; exit; }
+        echo start >>"$HOSTS/mpirun.words"
+        trap "touch \"\$HOSTS/told\"; until [[ -e \$HOSTS/go ]]; do sleep 0.05; done; exit 1" TERM; while :; do sleep 0.05; done'
+    background -np 2 --restarts 3 --timeout-start 1 -- train
+    wait_for test -e "$HOSTS/told"
+    kill -TERM "$job"
+    touch "$HOSTS/go"
+    ended
+    [ "$code" -eq 143 ]
+    [ "$(starts)" -eq 1 ]
+    grep -q -- 'continue with: .*--restarts 3' log
+    [ "$(life end .reason)" = "stopped by SIGTERM" ]
+    # A host is slow to say what is left there.
+    three_hosts
+    stand_in mpirun <<<'[[ $1 != --version ]] || { echo "mpirun (Open MPI) 4.1.4"; exit; }
+        echo start >>"$HOSTS/mpirun.words"; echo started; exit 5'
+    stand_in ssh <<<'host=${*: -2:1}; export FAKE_HOST=$host DPTRAIN_SYSFS=$HOSTS/$host/sys
+        script=$(cat; echo x)
+        [[ $host != n2 ]] || ! grep -q "^sweep " <<<"$script" || { touch "$HOSTS/asked"; until [[ -e $HOSTS/done ]]; do sleep 0.05; done; }
+        bash -s <<<"${script%x}"'
+    rm -rf "$OUT"
+    background -H n1:1,n2:1 --restarts 3 -- train
+    wait_for test -e "$HOSTS/asked"
+    kill -INT "$job"
+    touch "$HOSTS/done"
+    ended
+    [ "$code" -eq 130 ]
+    [ "$(starts)" -eq 1 ]
+    [ "$(life end .reason)" = "stopped by SIGINT" ]
+}
+
 @test "values of -x are neither recorded nor printed; the printed command takes them from the environment" {
     words=(-np 2 --restarts 5 -x MINE=hunter2 --mpi-args '-x "OTHER=hunter2 b" --tag-output' -x THIRD -- train)
     # The ranks' wrapper has several lines.
