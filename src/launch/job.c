@@ -264,6 +264,7 @@ static void look_far(run_t *r, double interval_sec)
     r->n_far_silent = has_answer ? 0 : r->n_far_silent + 1;
     r->far_ranks = is_alive || (!has_answer && r->n_far_silent <= 3);
     r->far_runs = runs;
+    r->had_ranks |= is_alive;
 }
 
 static bool has_ranks(run_t *r)
@@ -359,7 +360,8 @@ static void check_deadlines(run_t *r)
                  (long long)limit);
         press(r, TOLD, TOLD_SEC);
     } else if (has_ranks(r)) {
-        r->had_ranks = true;
+        /* Before hosts have been asked, ranks are only supposed there. */
+        r->had_ranks |= r->n_ranks > 0 || output_started(r->out);
         r->ranks_gone_at = 0;
         /* mpirun speaks of a dead rank only after it has ended the others. */
         if (r->n_ranks < r->most_ranks) sign_of_end(r);

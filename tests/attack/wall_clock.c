@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Preloaded into run.sh by tests/attack/attack.sh: its wall clock is off by the seconds in the file DPTRAIN_CLOCK, which may appear
- * and change at any time. */
+ * and change at any time, and the monotonic clock by those in DPTRAIN_MONOTONIC. */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <stdlib.h>
@@ -9,10 +9,9 @@
 #include <time.h>
 #include <unistd.h>
 
-static time_t offset_sec(void)
+static time_t offset_sec(const char *path)
 {
     char text[32] = "";
-    const char *path = getenv("DPTRAIN_CLOCK");
     int fd = path ? open(path, O_RDONLY | O_CLOEXEC) : -1;
     if (fd < 0) return 0;
     ssize_t n = read(fd, text, sizeof text - 1);
@@ -23,7 +22,8 @@ static time_t offset_sec(void)
 int clock_gettime(clockid_t clock, struct timespec *now)
 {
     int status = (int)syscall(SYS_clock_gettime, clock, now);
-    if (status == 0 && clock == CLOCK_REALTIME) now->tv_sec += offset_sec();
+    if (status == 0 && clock == CLOCK_REALTIME) now->tv_sec += offset_sec(getenv("DPTRAIN_CLOCK"));
+    if (status == 0 && clock == CLOCK_MONOTONIC) now->tv_sec += offset_sec(getenv("DPTRAIN_MONOTONIC"));
     return status;
 }
 

@@ -1057,6 +1057,35 @@ job_that_prints() {
     [ ! -e "$HOSTS/ssh.log" ]
 }
 
+@test "from a machine outside its hosts: a job that has no rank yet is left alone, and one whose ranks have gone is ended" {
+    cc -shared -fPIC -o clock.so "$root/tests/attack/wall_clock.c" || skip "cc does not work here"
+    export DPTRAIN_MONOTONIC=$PWD/sec RANKS
+    stand_in ssh <<<'host=${*: -2:1}; export FAKE_HOST=$host DPTRAIN_SYSFS=$HOSTS/$host/sys
+        script=$(cat; echo x)
+        if grep -q "^alive " <<<"$script"; then echo "$host" >>"$HOSTS/asked"; echo "alive $(<"$HOSTS/ranks")"; echo end; exit; fi
+        bash -s <<<"${script%x}"'
+    # The clock is fast until the hosts have been asked so often, or mpirun is told to end.
+    stand_in mpirun <<<'[[ $1 != --version ]] || { echo "mpirun (Open MPI) 4.1.4"; exit; }
+        trap "exit 1" TERM
+        sec=0
+        asked() {
+            local i
+            for ((i = 0; i < 600; i++)); do
+                (($(grep -c "^a$" "$HOSTS/asked") < $1)) || return 0
+                echo $((sec += 2)) >"$DPTRAIN_MONOTONIC"
+                sleep 0.2
+            done
+        }
+        echo "$RANKS" >"$HOSTS/ranks"; asked 2; echo no >"$HOSTS/ranks"; [[ $RANKS == no ]] || asked 1000; echo started; exit 3'
+    for RANKS in no yes; do
+        : >"$HOSTS/asked"
+        LD_PRELOAD=$PWD/clock.so run timeout 200 "$run_sh" -H a:1,b:1 --timeout-start 100000
+        echo "$status: $output"
+        [ "$status" -eq "$([[ $RANKS == no ]] && echo 3 || echo 5)" ]
+        [[ $RANKS == no || "$output" == *"mpirun outlived its ranks"* ]]
+    done
+}
+
 @test "inside Slurm: the allocation's hosts, probed by srun, started by mpirun or srun" {
     export SLURM_JOB_NODELIST='[a-b]' SLURM_TASKS_PER_NODE='2(x2)'
     stand_in scontrol <<<'[[ "$*" == "show hostnames [a-b]" ]] && printf "a\nb\n"'
