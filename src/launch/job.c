@@ -55,7 +55,7 @@ void job_say_continue(job_t *job, const char *with)
                       strncmp(word, "--overwrite", 11) != 0))
             words_add(&kept, word);
     }
-    if (with && job->words.n == 0) words_add(&kept, "train");
+    if (with && job->given.n == job->n_own) words_add(&kept, "train");
     say(job, "continue with: %s%s%s", options_line(job, &kept), with ? " " : "", with ? with : "");
     words_free(&shown);
     words_free(&kept);

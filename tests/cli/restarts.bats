@@ -268,6 +268,19 @@ ended() { # sets code
     [[ "$(life start '.command | join(" ")')" == *"--restarts 5 -x MINE --mpi-args -x "*OTHER*" -x THIRD -- train" ]]
 }
 
+@test "without a command the printed one has it, and goes on" {
+    plan 'trap "echo \"checkpoint x; continue with --resume auto --out x\"; exit 0" USR1; touch "$HOSTS/up"; while :; do sleep 0.05; done'
+    background -np 2 --restarts 3
+    wait_for grep -q '^started' log
+    wait_for test -e "$HOSTS/up"
+    kill -TERM "$job"
+    ended
+    [ "$code" -eq 143 ]
+    plan '' 'exit 0'
+    eval "timeout 60 $(sed -n 's/.*continue with: //p' log)"
+    [[ "$(words 2)" == *" $bin/dptrain train --resume auto --out x" ]]
+}
+
 @test "a supervisor that is killed takes its ranks along; started again, it goes on with the same job" {
     plan 'echo $$ >"$HOSTS/pid"; records 0 5; checkpoint 5; exec sleep 60' 'records 5 9; exit 0'
     background -np 2 --restarts 3 -- train
