@@ -70,6 +70,12 @@ static err_t read_options(job_t *job, supervisor_t *s, int *code)
     err_t err = launch_output(&words, CONFIG_SEC, CONFIG_BYTES, true, &text, &ended);
     words_free(&words);
     if (err != ERR_OK) return err;
+    if (ended == NO_ANSWER) {
+        mem_free(&text);
+        RAISE(ERR_SYSTEM,
+              "%s --print-config has not ended within %d s: see what it waits for, such as a file server",
+              job->program, CONFIG_SEC);
+    }
     if (ended != 0) *code = ended; /* its own message says what is wrong */
     /* --help and the like have been answered. */
     if (ended == 0 && text[0] && !strstr(text, "\nresume = ")) {
@@ -422,6 +428,8 @@ static int supervise(job_t *job)
     int code = -1;
     bool ran = false;
     err_t err = read_options(job, &s, &code);
+    take_signals(job);
+    if (job->stopped_by) return stopped_between(job);
     if (err == ERR_OK && code < 0) err = open_life(&s);
     if (err != ERR_OK) say(job, "error: %s", err_message());
     if (err != ERR_OK || code >= 0) {

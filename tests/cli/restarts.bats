@@ -239,6 +239,22 @@ ended() { # sets code
     [ "$(life end .reason)" = "stopped by SIGINT" ]
 }
 
+@test "before the first start the program is asked for its options: a signal ends that, and a program that hangs is named" {
+    plan 'exit 0'
+    stand_in dptrain <<<'touch "$HOSTS/asked"; [[ -z ${DPTRAIN_MONOTONIC:-} ]] || echo 300 >"$DPTRAIN_MONOTONIC"; exec sleep 300'
+    background -np 2 --restarts 3 -- train
+    wait_for test -e "$HOSTS/asked"
+    kill -INT "$job"
+    ended
+    [ "$code" -eq 130 ]
+    grep -q -- 'continue with: .*run.sh -np 2 --restarts 3 -- train' log
+    [[ ! -e $OUT && ! -e $HOSTS/mpirun.words ]]
+    cc -shared -fPIC -o clock.so "$root/tests/attack/wall_clock.c" || skip "cc does not work here"
+    LD_PRELOAD=$PWD/clock.so DPTRAIN_MONOTONIC=$PWD/sec supervised -np 2 --restarts 3 -- train
+    [ "$status" -eq 4 ]
+    [[ "$output" == *"error: $bin/dptrain --print-config "* && ! -e $HOSTS/mpirun.words ]]
+}
+
 @test "values of -x are neither recorded nor printed; the printed command takes them from the environment" {
     words=(-np 2 --restarts 5 -x MINE=hunter2 --mpi-args '-x "OTHER=hunter2 b" --tag-output' -x THIRD -- train)
     # The ranks' wrapper has several lines.
