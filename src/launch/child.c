@@ -159,8 +159,7 @@ static pid_t guard_pid;
 
 static void guard_run(int fd, size_t n_shown)
 {
-    int32_t pid;
-    int watched = -1;
+    int32_t pid = 0;
     setsid();
     /* Who kills the launcher by its name or its words is not to hit the guard. */
     prctl(PR_SET_NAME, "dptrain-guard");
@@ -169,11 +168,8 @@ static void guard_run(int fd, size_t n_shown)
     signal(SIGPIPE, SIG_IGN);
     for (int i = 0; i < 1024; i++)
         if (i != fd) close(i);
-    while (read(fd, &pid, sizeof pid) == (ssize_t)sizeof pid) {
-        if (watched >= 0) close(watched);
-        watched = pid > 0 ? launch_pidfd(pid) : -1;
-    }
-    if (watched >= 0) syscall(SYS_pidfd_send_signal, watched, SIGTERM, NULL, 0);
+    while (read(fd, &pid, sizeof pid) == (ssize_t)sizeof pid) {}
+    if (pid > 0) kill(pid, SIGTERM);
     _exit(0);
 }
 

@@ -723,12 +723,9 @@ static int watch(run_t *r)
     struct pollfd polls[2] = {{.fd = signals_fd(), .events = POLLIN}, {.fd = r->watch, .events = POLLIN}};
     job_t *job = r->job;
     double last_look = clock_sec();
-    int status;
-    for (pid_t ended; (ended = waitpid(r->pid, &status, WNOHANG)) != r->pid;) {
-        if (ended < 0 && errno == ECHILD) {
-            status = 0; /* somebody else has waited for it */
-            break;
-        }
+    int status = 0;
+    for (siginfo_t ended = {0};
+         waitid(P_PID, (id_t)r->pid, &ended, WEXITED | WNOHANG | WNOWAIT) == 0 && ended.si_pid == 0;) {
         const double sec = r->watch < 0 ? .1 : job->look && job->look_sec < 1 ? job->look_sec : 1;
         poll(polls, 2, (int)(1000 * sec));
         for (int number; (number = signals_take());) on_signal(r, number);
@@ -742,6 +739,8 @@ static int watch(run_t *r)
         r->looked_at = now;
         check_deadlines(r);
     }
+    guard_watch(0);
+    waitpid(r->pid, &status, 0);
     const struct timespec until = thread_time_after(REST_SEC);
     pthread_mutex_lock(&r->out->lock);
     while (r->out->n_open > 1 && pthread_cond_timedwait(&r->out->change, &r->out->lock, &until) == 0) {}
@@ -784,9 +783,7 @@ int job_run(job_t *job, fault_t *fault)
     guard_watch(r->pid);
     r->watch = launch_pidfd(r->pid);
     r->started_at = r->far_asked = r->looked_at = clock_sec();
-    code = watch(r);
-    guard_watch(0);
-    code = finish(r, code);
+    code = finish(r, watch(r));
 out:
     if (r->out) output_close(r->out);
     if (r->watch >= 0) close(r->watch);

@@ -341,7 +341,8 @@ bool launch_find(const char *name, char out[FS_PATH_MAX]);
  *   environment  NULL: this process's */
 err_t launch_start_child(const words_t *words, const int fds[3], char *const *environment, bool is_guarded,
                          pid_t *out);
-/* If this process ends, however it does, a guard sends this child SIGTERM; 0: no child any more. */
+/* If this process ends, however it does, a guard sends this child SIGTERM; 0: no child any more. Say so before waitpid, after which the number
+ * may be another process's. */
 void guard_watch(pid_t pid);
 void guard_close(void);
 /* A descriptor that becomes readable when the child ends; -1: this kernel has none. */

@@ -504,6 +504,22 @@ with_shim() { # VARIABLE=VALUE COMMAND...
     grep -q '^checkpoint$' log
 }
 
+@test "a killed launcher takes its ranks along, also on a kernel without pidfd_open" {
+    preload
+    plan 'echo $$ >"$HOSTS/pid"; exec sleep 90'
+    with_shim SHIM_NO_PIDFD=1 background -np 2 -- train
+    wait_for test -s "$HOSTS/pid"
+    wait_for grep -q '^started' log
+    kill -KILL "$job"
+    wait "$job" || true
+    gone() { ! kill -0 "$(<"$HOSTS/pid")" 2>/dev/null; }
+    wait_for gone
+    # Its code is known, too.
+    plan '' 'exit 3'
+    with_shim SHIM_NO_PIDFD=1 run timeout 60 "$run_sh" -np 2 -- train
+    [ "$status" -eq 3 ]
+}
+
 # Starts two supervisors of one job, the second one when COMMAND succeeds. Sets codes and losers: the log of the one that is refused.
 both() { # COMMAND...
     local k

@@ -1,13 +1,17 @@
 /* SPDX-License-Identifier: MIT */
-/* Preloaded into the launcher by tests/cli/restarts.bats: files on a server that does not answer, or gives them to another user.
+/* Preloaded into the launcher by tests/cli/restarts.bats: files on a server that does not answer, or gives them to another user; an
+ * old kernel.
  *
  *   SHIM_SLOW     to look at this path takes 30 s
  *   SHIM_FOREIGN  this path, and what is under it, belongs to user 60000
  *   SHIM_NO_LOCK  files cannot be locked (ENOLCK)
- *   SHIM_UNREAD   to read this file is an error (EIO) */
+ *   SHIM_UNREAD   to read this file is an error (EIO)
+ *   SHIM_NO_PIDFD the kernel has no pidfd_open (ENOSYS) */
 #define _GNU_SOURCE
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,6 +28,19 @@ static int is_here(const char *variable, int fd, const char *path)
     if (!path && readlink(link, name, sizeof name - 1) > 0) path = name;
     const size_t n = value && path && strncmp(path, value, strlen(value)) == 0 ? strlen(value) : 0;
     return n > 0 && (!path[n] || path[n] == '/');
+}
+
+long syscall(long number, ...)
+{
+    static long (*next)(long, ...);
+    long a[6];
+    va_list list;
+    va_start(list, number);
+    for (int i = 0; i < 6; i++) a[i] = va_arg(list, long);
+    va_end(list);
+    if (number == SYS_pidfd_open && getenv("SHIM_NO_PIDFD")) return errno = ENOSYS, -1;
+    if (!next) *(void **)&next = dlsym(RTLD_NEXT, "syscall");
+    return next(number, a[0], a[1], a[2], a[3], a[4], a[5]);
 }
 
 int lstat(const char *path, struct stat *out)
