@@ -187,7 +187,7 @@ typedef struct job {
     char work[FS_PATH_MAX];        /* folder for temporary files; "": none */
     int work_fd;                   /* it, locked while the launcher lives; 0 or -1: none */
     char session[FS_PATH_MAX];     /* holds the folder of OpenMPI's sessions; "": none */
-    char log[FS_PATH_MAX];         /* --log-dir's run.sh.log; "": none */
+    int log_fd;                    /* --log-dir's run.sh.log; 0 or -1: none */
     supervisor_t *supervisor;      /* NULL: without --restarts */
     void (*look)(struct job *job); /* called every look_sec while the ranks run; NULL: not */
     double look_sec;

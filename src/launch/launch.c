@@ -522,13 +522,9 @@ static err_t open_log(job_t *job)
     const char *path = job_text(job, "%s/run.sh.log", folder);
     TRY(own_open(path, O_WRONLY, "--log-dir", &fd, &n_bytes));
     if (fd >= 0) close(fd);
-    if (own_folder(folder, &is_new) == ERR_OK &&
-        own_open(path, O_WRONLY | O_CREAT, "--log-dir", &fd, &n_bytes) == ERR_OK) {
-        close(fd);
-        snprintf(job->log, sizeof job->log, "%s", path);
-    } else {
+    if (own_folder(folder, &is_new) != ERR_OK ||
+        own_open(path, O_WRONLY | O_CREAT | O_APPEND, "--log-dir", &job->log_fd, &n_bytes) != ERR_OK)
         say(job, "no log of the launcher: cannot write to %s", job->options.log_dir);
-    }
     return ERR_OK;
 }
 

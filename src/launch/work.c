@@ -139,19 +139,19 @@ const char *words_join(arena_t *arena, const words_t *words, const char *separat
     return text;
 }
 
-/* Appends to the log if it is still there; follows no link, and waits for no fifo. */
-static void log_line(const char *path, const char *text)
+/* Appends to the log. A folder that does not answer delays the launcher once. */
+static void log_line(job_t *job, const char *text)
 {
     struct timespec now;
     struct tm parts;
     char stamp[32];
-    const int fd = open(path, O_WRONLY | O_APPEND | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0666);
-    if (fd < 0) return;
+    if (job->log_fd <= 0) return;
     clock_gettime(CLOCK_REALTIME, &now);
     gmtime_r(&now.tv_sec, &parts);
     strftime(stamp, sizeof stamp, "%Y-%m-%dT%H:%M:%S", &parts);
-    dprintf(fd, "%s.%03ldZ %s\n", stamp, now.tv_nsec / 1000000, text);
-    close(fd);
+    const char *line = start_text(job, "%s.%03ldZ %s", stamp, now.tv_nsec / 1000000, text);
+    /* Not closed: that could take as long. */
+    if (own_append(job->log_fd, line, strlen(line)) != 0) job->log_fd = -1;
 }
 
 /* Who does not read standard error must not keep the launcher from its deadlines: it waits a second for them, once. */
@@ -177,11 +177,8 @@ void say(job_t *job, const char *format, ...)
     va_end(args);
     text = (char *)(uintptr_t)start_text(job, "%s %s\n", job->speaker, text);
     print_mask(text);
-    const size_t n = strlen(text);
-    print_message(text, n);
-    if (!job->log[0]) return;
-    text[n - 1] = '\0';
-    log_line(job->log, text);
+    print_message(text, strlen(text));
+    log_line(job, text);
 }
 
 /* ---- The temporary folder ---- */

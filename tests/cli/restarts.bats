@@ -54,7 +54,7 @@ plan() { printf '%s\n' "$@" >"$PLAN"; } # LINE...
 
 supervised() { # ARGUMENTS...
     rm -f "$HOSTS/mpirun.words"
-    run timeout 60 "$run_sh" "$@"
+    run timeout -k 1 60 "$run_sh" "$@"
     echo "$status: $output"
 }
 
@@ -518,6 +518,15 @@ with_shim() { # VARIABLE=VALUE COMMAND...
     plan '' 'exit 3'
     with_shim SHIM_NO_PIDFD=1 run timeout 60 "$run_sh" -np 2 -- train
     [ "$status" -eq 3 ]
+}
+
+@test "a log whose folder does not answer any more delays the launcher, and does not hold it" {
+    preload
+    plan 'touch logs/run.sh.log.stuck; exit 5' 'exit 0'
+    with_shim "SHIM_STUCK=$PWD/logs/run.sh.log" supervised -np 2 --restarts 1 --log-dir logs -- train
+    [ "$status" -eq 0 ]
+    [ "$(starts)" -eq 2 ]
+    [[ "$output" == *"restart 1 of 1"* && -e logs/run.sh.log ]]
 }
 
 # Starts two supervisors of one job, the second one when COMMAND succeeds. Sets codes and losers: the log of the one that is refused.

@@ -6,6 +6,7 @@
  *   SHIM_FOREIGN  this path, and what is under it, belongs to user 60000
  *   SHIM_NO_LOCK  files cannot be locked (ENOLCK)
  *   SHIM_UNREAD   to read this file is an error (EIO)
+ *   SHIM_STUCK    to open or write this file takes 300 s when the file of this name with .stuck is there
  *   SHIM_NO_PIDFD the kernel has no pidfd_open (ENOSYS) */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -56,6 +57,30 @@ int fstat(int fd, struct stat *out)
     const int code = (int)syscall(SYS_newfstatat, fd, "", out, AT_EMPTY_PATH);
     if (code == 0 && is_here("SHIM_FOREIGN", fd, NULL)) out->st_uid = 60000;
     return code;
+}
+
+static void get_stuck(int fd, const char *path)
+{
+    char flag[4096];
+    if (!is_here("SHIM_STUCK", fd, path)) return;
+    snprintf(flag, sizeof flag, "%s.stuck", getenv("SHIM_STUCK"));
+    if (access(flag, F_OK) == 0) sleep(300);
+}
+
+int open(const char *path, int flags, ...)
+{
+    va_list list;
+    va_start(list, flags);
+    const int mode = flags & O_CREAT ? va_arg(list, int) : 0;
+    va_end(list);
+    get_stuck(-1, path);
+    return (int)syscall(SYS_openat, AT_FDCWD, path, flags, mode);
+}
+
+ssize_t write(int fd, const void *data, size_t n_bytes)
+{
+    get_stuck(fd, NULL);
+    return syscall(SYS_write, fd, data, n_bytes);
 }
 
 int flock(int fd, int how)
