@@ -610,7 +610,7 @@ err_t own_folder(const char *path, bool *is_new)
     file_call_t c = {0};
     snprintf(c.path, sizeof c.path, "%s", path);
     const int reason = file_call(make_folder, ANSWER_SEC, &c);
-    *is_new = !c.newest;
+    *is_new = !reason && !c.newest;
     if (reason == ETIMEDOUT) RAISE(ERR_SYSTEM, "%s: it does not answer", path);
     if (reason) RAISE(ERR_SYSTEM, "cannot create the folder %s", path);
     return ERR_OK;

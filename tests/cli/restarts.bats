@@ -520,6 +520,17 @@ with_shim() { # VARIABLE=VALUE COMMAND...
     [ "$status" -eq 3 ]
 }
 
+@test "a record in a folder that did not answer is kept when the job fails" {
+    preload
+    mkdir "$OUT"
+    { begun gone; began; } | tee before >"$OUT/job.jsonl"
+    plan 'exit 3'
+    with_shim "SHIM_SLOW_FOLDER=$OUT" supervised -np 2 --restarts 1 -- train
+    [ "$status" -eq 3 ]
+    [[ "$output" == *"$OUT/job.jsonl"* ]]
+    cmp before "$OUT/job.jsonl"
+}
+
 @test "a log whose folder does not answer any more delays the launcher, and does not hold it" {
     preload
     plan 'touch logs/run.sh.log.stuck; exit 5' 'exit 0'

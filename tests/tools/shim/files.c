@@ -3,6 +3,7 @@
  * old kernel.
  *
  *   SHIM_SLOW     to look at this path takes 30 s
+ *   SHIM_SLOW_FOLDER  to look at this path by stat takes 30 s
  *   SHIM_FOREIGN  this path, and what is under it, belongs to user 60000
  *   SHIM_NO_LOCK  files cannot be locked (ENOLCK)
  *   SHIM_UNREAD   to read this file is an error (EIO)
@@ -50,6 +51,13 @@ int lstat(const char *path, struct stat *out)
     const int code = (int)syscall(SYS_newfstatat, AT_FDCWD, path, out, AT_SYMLINK_NOFOLLOW);
     if (code == 0 && is_here("SHIM_FOREIGN", -1, path)) out->st_uid = 60000;
     return code;
+}
+
+int stat(const char *path, struct stat *out)
+{
+    const char *slow = getenv("SHIM_SLOW_FOLDER");
+    if (slow && strcmp(path, slow) == 0) sleep(30);
+    return (int)syscall(SYS_newfstatat, AT_FDCWD, path, out, 0);
 }
 
 int fstat(int fd, struct stat *out)
