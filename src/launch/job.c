@@ -279,14 +279,13 @@ static bool has_ranks(run_t *r)
     return r->far_ranks;
 }
 
-/* The ranks' --timeout. That of train may be in a file. */
+/* The ranks' --timeout. That of train may be in a file; benchmarks do not print theirs. */
 static int64_t find_timeout(job_t *job)
 {
     words_t words = {0};
     char *text = NULL;
     int code;
     const char *value = NULL;
-    int64_t sec = DEFAULT_TIMEOUT_SEC;
     if (job->timeout_sec > 0) return job->timeout_sec;
     words_add(&words, job->program);
     words_add_all(&words, &job->words);
@@ -294,16 +293,15 @@ static int64_t find_timeout(job_t *job)
     if (launch_output(&words, 10, 1 << 20, false, &text, &code) == ERR_OK)
         for (const char *at = text; at && *at; at = strchr(at, '\n'), at += at != NULL)
             if (strncmp(at, "timeout = ", 10) == 0) value = at + 10;
-    for (int i = 0; i < job->words.n; i++) {
+    const bool is_printed = value != NULL;
+    for (int i = 0; i < job->words.n && !is_printed; i++) {
         if (strncmp(job->words.at[i], "--timeout=", 10) == 0) value = job->words.at[i] + 10;
         if (strcmp(job->words.at[i], "--timeout") == 0 && i + 1 < job->words.n) value = job->words.at[i + 1];
     }
-    char number[32] = "";
-    if (value) snprintf(number, sizeof number, "%.*s", (int)strspn(value, "0123456789"), value);
-    word_number(number, &sec);
+    const double sec = value ? strtod(value, NULL) : 0;
     mem_free(&text);
     words_free(&words);
-    return job->timeout_sec = sec;
+    return job->timeout_sec = sec >= 1 && sec < 1e9 ? (int64_t)sec : DEFAULT_TIMEOUT_SEC;
 }
 
 /* If all ranks are stopped, none is left to notice. Counts looks of about a second each, since the launcher may itself be stopped with

@@ -151,14 +151,20 @@ Component: bogus"
     mkdir rank
     cp "$(command -v sleep)" rank/dptrain
     export DPTRAIN_BIN=$PWD/rank/dptrain
-    stand_in mpirun <<<'"$DPTRAIN_BIN" 60 & until [[ $(<"/proc/$!/comm") == dptrain ]]; do :; done; kill -STOP "$!"; echo started; wait'
-    for words in "train --timeout 1" "bench comm --timeout=1"; do
+    stand_in mpirun <<<'rank/dptrain 60 & until [[ $(<"/proc/$!/comm") == dptrain ]]; do :; done; kill -STOP "$!"; echo started; wait'
+    for words in "train --timeout 1" "bench comm --timeout=10e-1"; do
         # shellcheck disable=SC2086 # these are words
         run timeout 40 "$run_sh" -np 1 -- $words
         echo "$output"
         [ "$status" -eq 5 ]
         [[ "$output" == *"run.sh: error: no rank has run for 1 s (--timeout)"*SIGSTOP* ]]
     done
+    # The program's own word counts.
+    stand_in dptrain <<<'[[ " $* " != *" --print-config "* ]] || echo "timeout = 1"'
+    DPTRAIN_BIN=$bin/dptrain run timeout 40 "$run_sh" -np 1 -- train --timeout 90
+    echo "$output"
+    [ "$status" -eq 5 ]
+    [[ "$output" == *"no rank has run for 1 s (--timeout)"* ]]
     # Of two ranks one runs.
     stand_in mpirun <<<'"$DPTRAIN_BIN" 60 & until [[ $(<"/proc/$!/comm") == dptrain ]]; do :; done; kill -STOP "$!"; echo started; "$DPTRAIN_BIN" 4; kill -KILL $!; exit 3'
     run timeout 40 "$run_sh" -np 1 -- train --timeout 1
