@@ -616,7 +616,7 @@ static bool mpi_failed(run_t *r, int code)
            (code == ERR_GATE && r->loss.how == LOST_NOTHING && !r->why[0] && !output_started(r->out));
 }
 
-/* -q silences mpirun's errors, so it starts again without it, only to look for the program. */
+/* mpirun starts again, only to look for the program. */
 static int try_start(run_t *r, int code)
 {
     job_t *job = r->job;
@@ -624,8 +624,7 @@ static int try_start(run_t *r, int code)
     int tried;
     char *text = NULL;
     words_add(&words, "mpirun");
-    for (int i = 0; i < job->mpi_flags.n; i++)
-        if (strcmp(job->mpi_flags.at[i], "-q") != 0) words_add(&words, job->mpi_flags.at[i]);
+    words_add_all(&words, &job->mpi_flags);
     words_add_all(&words, &job->trial);
     words_add_list(&words, "test", "-x", job->program, NULL);
     const err_t err = launch_output(&words, 60, 1 << 20, true, &text, &tried);
@@ -751,7 +750,6 @@ int job_run(job_t *job, fault_t *fault)
 {
     run_t *r = NULL;
     int child[3] = {-1, -1, -1}, code;
-    words_t command = {0};
     *fault = (fault_t){.rank = -1};
     launch_need(mem_new(sizeof *r, "a start of the job", &r));
     *r = (run_t){.job = job,
@@ -763,12 +761,9 @@ int job_run(job_t *job, fault_t *fault)
                  .fault = fault};
     words_free(&job->phases);
     err_t err = output_open(&r->out, child + 1);
-    /* mpirun's messages name lost ranks; see_line keeps them from the user. */
-    words_add_all(&command, &job->command);
-    if (command.n > 1 && strcmp(command.at[1], "-q") == 0) words_remove(&command, 1, 1);
     /* mpirun has the job's id too, so that a later launcher finds it, and no other child of this one. */
     setenv("DPTRAIN_JOB", job->id, 1);
-    if (err == ERR_OK) err = launch_start_child(&command, child, NULL, true, &r->pid);
+    if (err == ERR_OK) err = launch_start_child(&job->command, child, NULL, true, &r->pid);
     unsetenv("DPTRAIN_JOB");
     for (int i = 1; i < 3; i++)
         if (child[i] >= 0) close(child[i]);
@@ -788,7 +783,6 @@ out:
     if (r->uri_fd >= 0) close(r->uri_fd);
     words_free(&r->unreached);
     words_free(&r->left);
-    words_free(&command);
     mem_free(&r);
     return code;
 }

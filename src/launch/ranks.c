@@ -92,9 +92,7 @@ void mpi_flags(job_t *job, int np)
     words_free(&job->part_flags);
     job->near_gpus = false;
     job->mpi_major = mpi_version();
-    if (job->mpi_major < 5)
-        words_add(flags, "-q");
-    else {
+    if (job->mpi_major >= 5) {
         /* Raw: otherwise it holds a line back until its end, which a progress line does not reach. */
         words_add_list(flags, "--output", ":raw", NULL);
         /* Ranks of one machine need no TCP, and it warns of interfaces that cannot reach each other. */

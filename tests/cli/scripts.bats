@@ -523,7 +523,7 @@ EOF
     run "$scripts/run.sh" -np 1 --dry-run train --out 'a b'
     echo "$output"
     [ "$status" -eq 0 ]
-    [[ "$output" == "mpirun -q "*" -np 1 $DPTRAIN_BIN train --out 'a b'" ]]
+    [[ "$output" == "mpirun "*" -np 1 $DPTRAIN_BIN train --out 'a b'" ]]
     [[ "$output" == *"-x DPTRAIN_BIN"* ]]
 }
 
@@ -607,7 +607,7 @@ EOF
 }
 
 @test "run.sh prints why mpirun could not start, and ends with 4" {
-    fake_mpirun <<<'[[ " $* " == *" -q "* ]] || echo "not enough slots" >&2; exit 1'
+    fake_mpirun <<<'echo "not enough slots" >&2; exit 1'
     run "$scripts/run.sh" -np 1
     echo "$output"
     [ "$status" -eq 4 ]
