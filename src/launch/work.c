@@ -373,54 +373,8 @@ err_t user_text(job_t *job, const char *path, size_t max_bytes, const char **out
 }
 
 /* ---- Calls that a server may not answer ---- */
-typedef struct call {
-    void (*run)(void *argument);
-    void *argument;
-    pthread_mutex_t lock;
-    pthread_cond_t done;
-    bool is_done;
-} call_t;
-
-static void *run_call(void *argument)
-{
-    call_t *call = argument;
-    call->run(call->argument);
-    pthread_mutex_lock(&call->lock);
-    call->is_done = true;
-    pthread_cond_signal(&call->done);
-    pthread_mutex_unlock(&call->lock);
-    return NULL;
-}
-
-/* Runs it in a thread. False: it has not returned in time; then the thread keeps what is its. */
-static bool call_within(double sec, void (*run)(void *argument), void *argument)
-{
-    const struct timespec until = thread_time_after(sec);
-    call_t *call;
-    pthread_t thread;
-    launch_need(mem_new(sizeof *call, "a call", &call));
-    *call = (call_t){.run = run, .argument = argument};
-    pthread_mutex_init(&call->lock, NULL);
-    thread_cond_init(&call->done);
-    if (thread_start(&thread, run_call, call) != 0) {
-        run(argument);
-        mem_free(&call);
-        return true;
-    }
-    pthread_mutex_lock(&call->lock);
-    while (!call->is_done && pthread_cond_timedwait(&call->done, &call->lock, &until) == 0) {}
-    const bool is_done = call->is_done;
-    pthread_mutex_unlock(&call->lock);
-    if (!is_done) {
-        pthread_detach(thread);
-        return false;
-    }
-    pthread_join(thread, NULL);
-    mem_free(&call);
-    return true;
-}
-
 typedef struct file_call {
+    void (*run)(struct file_call *call);
     char path[FS_PATH_MAX];
     int flags, fd, reason;
     bool is_foreign;
@@ -429,6 +383,38 @@ typedef struct file_call {
     size_t n_bytes, n_done;
     char *bytes;
 } file_call_t;
+
+static void *run_call(void *argument)
+{
+    file_call_t *c = argument;
+    c->run(c);
+    return NULL;
+}
+
+/* Runs it in a thread. 0, or the errno; ETIMEDOUT without an answer, when the thread keeps its copy of the call and of the bytes. */
+static int file_call(void (*run)(file_call_t *), double sec, file_call_t *in_out)
+{
+    const struct timespec until = thread_time_after(sec);
+    char *bytes = in_out->bytes;
+    file_call_t *c;
+    pthread_t thread;
+    launch_need(mem_new(sizeof *c + in_out->n_bytes, "a part of a file", &c));
+    *c = *in_out;
+    c->run = run;
+    c->bytes = (char *)(c + 1);
+    if (bytes) memcpy(c->bytes, bytes, c->n_bytes);
+    if (thread_start(&thread, run_call, c) != 0) {
+        run(c);
+    } else if (pthread_clockjoin_np(thread, NULL, CLOCK_MONOTONIC, &until) != 0) {
+        pthread_detach(thread);
+        return ETIMEDOUT;
+    }
+    *in_out = *c;
+    in_out->bytes = bytes;
+    if (bytes) memcpy(bytes, c->bytes, c->n_done);
+    mem_free(&c);
+    return in_out->reason;
+}
 
 /* A server may give all files to one user: then it gives it a new one, too. */
 static bool gives_all_files(const char *path, uid_t owner)
@@ -445,9 +431,8 @@ static bool gives_all_files(const char *path, uid_t owner)
     return is;
 }
 
-static void open_file(void *argument)
+static void open_file(file_call_t *c)
 {
-    file_call_t *c = argument;
     /* Opened only if it is regular: to open a fifo or a device may do something. */
     if (lstat(c->path, &c->stat) != 0) {
         c->reason = errno;
@@ -461,66 +446,54 @@ static void open_file(void *argument)
         c->stat.st_uid != 0 && c->stat.st_uid != geteuid() && !gives_all_files(c->path, c->stat.st_uid);
     if (c->is_foreign) return;
     c->fd = open(c->path, c->flags | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0666);
-    if (c->fd < 0)
-        c->reason = errno;
-    else if (fstat(c->fd, &c->stat) != 0)
-        c->reason = errno;
+    if (c->fd >= 0 && fstat(c->fd, &c->stat) == 0) return;
+    c->reason = errno;
+    if (c->fd >= 0) close(c->fd);
 }
 
 err_t own_open(const char *path, int flags, const char *option, int *fd, int64_t *n_bytes)
 {
-    file_call_t *c;
-    err_t err = ERR_OK;
+    file_call_t c = {.flags = flags, .fd = -1};
     *fd = -1;
     *n_bytes = 0;
-    launch_need(mem_new(sizeof *c, "a file's name", &c));
-    snprintf(c->path, sizeof c->path, "%s", path);
-    c->flags = flags;
-    c->fd = -1;
-    if (!call_within(ANSWER_SEC, open_file, c)) RAISE(ERR_SYSTEM, "%s: its folder does not answer", path);
-    const mode_t mode = c->stat.st_mode;
-    if (c->reason == ENOENT && !(flags & O_CREAT)) goto out;
-    if (c->reason) RAISE_OUT(err, ERR_SYSTEM, "%s: %s", path, strerror(c->reason));
+    snprintf(c.path, sizeof c.path, "%s", path);
+    const int reason = file_call(open_file, ANSWER_SEC, &c);
+    const mode_t mode = c.stat.st_mode;
+    if (reason == ETIMEDOUT) RAISE(ERR_SYSTEM, "%s: its folder does not answer", path);
+    if (reason == ENOENT && !(flags & O_CREAT)) return ERR_OK;
+    if (reason) RAISE(ERR_SYSTEM, "%s: %s", path, strerror(reason));
     if (!S_ISREG(mode))
-        RAISE_OUT(err, ERR_DATA, "%s: it is a %s, not a regular file; remove it, or choose another %s", path,
-                  S_ISLNK(mode)    ? "symbolic link"
-                  : S_ISDIR(mode)  ? "folder"
-                  : S_ISFIFO(mode) ? "fifo"
-                                   : "device or socket",
-                  option);
-    if (c->is_foreign)
-        RAISE_OUT(err, ERR_DATA, "%s: it belongs to user %d; remove it, or choose another %s", path,
-                  (int)c->stat.st_uid, option);
-    *fd = c->fd;
-    *n_bytes = c->stat.st_size;
-    c->fd = -1;
-out:
-    if (c->fd >= 0) close(c->fd);
-    mem_free(&c);
-    return err;
+        RAISE(ERR_DATA, "%s: it is a %s, not a regular file; remove it, or choose another %s", path,
+              S_ISLNK(mode)    ? "symbolic link"
+              : S_ISDIR(mode)  ? "folder"
+              : S_ISFIFO(mode) ? "fifo"
+                               : "device or socket",
+              option);
+    if (c.is_foreign)
+        RAISE(ERR_DATA, "%s: it belongs to user %d; remove it, or choose another %s", path,
+              (int)c.stat.st_uid, option);
+    *fd = c.fd;
+    *n_bytes = c.stat.st_size;
+    return ERR_OK;
 }
 
-static void read_file(void *argument)
+static void read_file(file_call_t *c)
 {
-    file_call_t *c = argument;
     c->reason = fs_read_all(c->fd, c->offset, c->bytes, c->n_bytes, &c->n_done);
 }
 
-static void append_file(void *argument)
+static void append_file(file_call_t *c)
 {
-    file_call_t *c = argument;
     c->reason = fs_write_all(c->fd, FS_HERE, c->bytes, c->n_bytes);
 }
 
-static void size_file(void *argument)
+static void size_file(file_call_t *c)
 {
-    file_call_t *c = argument;
     if (fstat(c->fd, &c->stat) != 0) c->reason = errno;
 }
 
-static void lock_file(void *argument)
+static void lock_file(file_call_t *c)
 {
-    file_call_t *c = argument;
     if (flock(c->fd, LOCK_EX | LOCK_NB) != 0) c->reason = errno;
 }
 
@@ -536,9 +509,8 @@ static int64_t step_of_name(const char *name)
     return word_number(digits, &step) ? step : -1;
 }
 
-static void find_newest(void *argument)
+static void find_newest(file_call_t *c)
 {
-    file_call_t *c = argument;
     DIR *folder = opendir(c->path);
     c->newest = -1;
     for (const struct dirent *entry; folder && (entry = readdir(folder));) {
@@ -548,28 +520,10 @@ static void find_newest(void *argument)
     if (folder) closedir(folder);
 }
 
-static void make_folder(void *argument)
+static void make_folder(file_call_t *c)
 {
-    file_call_t *c = argument;
     c->newest = fs_is_folder(c->path);
     if (!c->newest && fs_make_folder(c->path) != ERR_OK) c->reason = EIO;
-}
-
-/* 0, or the errno; ETIMEDOUT without an answer, when the bytes stay the thread's. */
-static int file_call(void (*run)(void *), double sec, file_call_t *in_out)
-{
-    file_call_t *c;
-    launch_need(mem_new(sizeof *c + in_out->n_bytes, "a part of a file", &c));
-    *c = *in_out;
-    c->bytes = (char *)(c + 1);
-    if (in_out->bytes) memcpy(c->bytes, in_out->bytes, in_out->n_bytes);
-    if (!call_within(sec, run, c)) return ETIMEDOUT;
-    char *bytes = in_out->bytes;
-    *in_out = *c;
-    in_out->bytes = bytes;
-    if (bytes) memcpy(bytes, c->bytes, c->n_bytes);
-    mem_free(&c);
-    return in_out->reason;
 }
 
 int own_read(int fd, int64_t offset, char *out, size_t n_bytes, size_t *n_read)
