@@ -2,7 +2,6 @@
 /* One start of the ranks under mpirun or srun: output, deadlines, signals, what is left on the hosts, and the exit code with its
  * reason. */
 #include <dirent.h>
-#include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
@@ -17,7 +16,6 @@
 #include "launch/job.h"
 
 enum {
-    REST_SEC = 20, /* for output after mpirun's end: a stray process may hold the pipe open */
     TOLD_SEC = 10,
     KILLED_SEC = 600,
     SWEEP_SEC = 15,
@@ -204,7 +202,7 @@ static void on_signal(run_t *r, int number)
     r->n_signals += number != SIGUSR1;
     snprintf(r->why, sizeof r->why, "the job was stopped by SIG%s", signals_name(number));
     if (number != SIGUSR1) r->stopped_by = number;
-    const bool started = output_started(r->out);
+    const bool started = r->out->started;
     if (number == SIGUSR1 && !started) {
         press(r, TOLD, TOLD_SEC);
         say(job, "SIGUSR1: the job has not started yet; ending it");
@@ -228,13 +226,10 @@ static void on_signal(run_t *r, int number)
 
 static void check_output(run_t *r)
 {
-    char reason[128];
-    pthread_mutex_lock(&r->out->lock);
-    snprintf(reason, sizeof reason, "%s", r->out->gone);
-    pthread_mutex_unlock(&r->out->lock);
-    if (!reason[0] || r->gone_is_said) return;
+    const int reason = r->out->gone;
+    if (!reason || r->gone_is_said) return;
     r->gone_is_said = true;
-    say(r->job, "the job's output cannot be written any more (%s); the job goes on", reason);
+    say(r->job, "the job's output cannot be written any more (%s); the job goes on", strerror(reason));
 }
 
 /* If no rank runs on this host, asks the others from time to time whether they have one. No longer if hosts answered and none has a
@@ -353,13 +348,13 @@ static void check_deadlines(run_t *r)
             press(r, TOLD, TOLD_SEC);
         else
             press(r, KILLED, KILLED_SEC);
-    } else if (limit > 0 && now - r->started_at >= (double)limit && !output_started(r->out)) {
+    } else if (limit > 0 && now - r->started_at >= (double)limit && !r->out->started) {
         snprintf(r->why, sizeof r->why, "the job printed nothing within %lld s (--timeout-start)",
                  (long long)limit);
         press(r, TOLD, TOLD_SEC);
     } else if (has_ranks(r)) {
         /* Before hosts have been asked, ranks are only supposed there. */
-        r->had_ranks |= r->n_ranks > 0 || output_started(r->out);
+        r->had_ranks |= r->n_ranks > 0 || r->out->started;
         r->ranks_gone_at = 0;
         /* mpirun speaks of a dead rank only after it has ended the others. */
         if (r->n_ranks < r->most_ranks) sign_of_end(r);
@@ -613,7 +608,7 @@ static bool mpi_failed(run_t *r, int code)
 {
     return r->out->no_mpi || strstr(r->out->said, "MPI_INIT failed") ||
            strstr(r->out->said, "requested component was not found") ||
-           (code == ERR_GATE && r->loss.how == LOST_NOTHING && !r->why[0] && !output_started(r->out));
+           (code == ERR_GATE && r->loss.how == LOST_NOTHING && !r->why[0] && !r->out->started);
 }
 
 /* mpirun starts again, only to look for the program. */
@@ -643,7 +638,7 @@ static int finish(run_t *r, int code)
 {
     job_t *job = r->job;
     const output_t *out = r->out;
-    const bool is_mpirun = strcmp(job->options.launcher, "mpirun") == 0, started = output_started(r->out);
+    const bool is_mpirun = strcmp(job->options.launcher, "mpirun") == 0, started = r->out->started;
     const char *launcher = job->options.launcher;
     char why[ERR_MESSAGE_MAX], here[ANSWER_NAME];
     r->loss = output_loss(out, code);
@@ -738,10 +733,7 @@ static int watch(run_t *r)
     }
     guard_watch(0);
     waitpid(r->pid, &status, 0);
-    const struct timespec until = thread_time_after(REST_SEC);
-    pthread_mutex_lock(&r->out->lock);
-    while (r->out->n_open > 1 && pthread_cond_timedwait(&r->out->change, &r->out->lock, &until) == 0) {}
-    pthread_mutex_unlock(&r->out->lock);
+    output_end(r->out);
     check_output(r);
     return launch_exit_code(status);
 }

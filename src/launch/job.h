@@ -7,6 +7,7 @@
 #define LAUNCH_JOB_H
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -390,16 +391,17 @@ enum {
     MAX_SILENT = 256,       /* hosts */
 };
 
-/* What two threads forward from the ranks, and what they have seen in it. Also theirs when the start has ended. */
+/* What two threads forward from the ranks, and what they have seen in it. */
 typedef struct output {
     pthread_mutex_t lock;
-    pthread_cond_t change;
-    int n_open;   /* threads */
-    int fds[2];   /* the read ends */
-    bool started; /* rank 0 has printed something */
+    pthread_t threads[2];
+    int fds[2]; /* the read ends */
+    int n_joined;
+    bool is_over;        /* the threads note nothing any more, and no lock is needed */
+    atomic_bool started; /* rank 0 has printed something */
+    atomic_int gone;     /* why the output cannot be written any more, an errno; 0: it can */
     char last[LAST_BYTES + 1];
     size_t n_last;
-    char gone[128];        /* why the output cannot be written any more; "": it can */
     char said[SAID_BYTES]; /* OpenMPI's own messages */
     size_t n_said;
     char spoke[ERR_MESSAGE_MAX]; /* the first error of a rank */
@@ -411,9 +413,10 @@ typedef struct output {
 
 /* Starts the threads. child: the write ends of the ranks' standard output and error. */
 err_t output_open(output_t **out, int child[2]);
-/* The threads go on with it if they have not ended. */
+/* Waits a while for the rest, when mpirun has ended. */
+void output_end(output_t *out);
+/* Keeps it for a thread that a stray process still writes to. */
 void output_close(output_t *out);
-bool output_started(output_t *out);
 bool output_has_finished(const output_t *out); /* the run's last words */
 
 /* How the first rank or host was lost, as mpirun or srun says. */

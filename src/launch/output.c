@@ -12,7 +12,10 @@
 #include "base/process.h"
 #include "launch/job.h"
 
-enum { LINE_BYTES = 64 << 10 };
+enum {
+    LINE_BYTES = 64 << 10,
+    REST_SEC = 20, /* for output after mpirun's end: a stray process may hold the pipe open */
+};
 
 /* Patterns of the job's standard error. */
 static const struct {
@@ -70,26 +73,6 @@ static bool matches(int pattern, const char *text, parts_t *parts)
     return true;
 }
 
-static void note_gone(output_t *out, int reason)
-{
-    pthread_mutex_lock(&out->lock);
-    if (!out->gone[0]) snprintf(out->gone, sizeof out->gone, "%s", strerror(reason));
-    pthread_cond_broadcast(&out->change);
-    pthread_mutex_unlock(&out->lock);
-}
-
-void output_close(output_t *out)
-{
-    pthread_mutex_lock(&out->lock);
-    const bool is_last = --out->n_open == 0;
-    pthread_cond_broadcast(&out->change);
-    pthread_mutex_unlock(&out->lock);
-    if (!is_last) return;
-    for (int i = 0; i < 2; i++) close(out->fds[i]);
-    /* The start's own hold is counted too, so that nobody else looks at it. */
-    mem_free(&out);
-}
-
 /* Forwards rank 0's output; its first bytes show that the job has started. Reads on if nobody reads its output any more: a closed pipe
  * must not end the job. */
 static void *forward_output(void *argument)
@@ -105,22 +88,21 @@ static void *forward_output(void *argument)
             if (errno == EINTR) continue;
             break;
         }
-        const size_t kept = (size_t)n < LAST_BYTES ? (size_t)n : LAST_BYTES;
         pthread_mutex_lock(&out->lock);
+        const size_t kept = out->is_over ? 0 : (size_t)n < LAST_BYTES ? (size_t)n : LAST_BYTES;
         const size_t old = out->n_last + kept > LAST_BYTES ? LAST_BYTES - kept : out->n_last;
         memmove(out->last, out->last + out->n_last - old, old);
         memcpy(out->last + old, piece + n - kept, kept);
         out->n_last = old + kept;
-        out->started = true;
         pthread_mutex_unlock(&out->lock);
+        out->started = true;
         const int reason = is_gone ? 0 : fs_write_all(STDOUT_FILENO, FS_HERE, piece, (size_t)n);
         if (reason != 0) {
             is_gone = true;
-            note_gone(out, reason);
+            out->gone = reason;
         }
     }
     mem_free(&piece);
-    output_close(out);
     return NULL;
 }
 
@@ -181,7 +163,7 @@ static void *forward_errors(void *argument)
                 if (*from != '\r') *to++ = *from ? *from : '?';
             *to = '\0';
             pthread_mutex_lock(&out->lock);
-            const bool is_shown = see_line(out, at, &inside);
+            const bool is_shown = out->is_over || see_line(out, at, &inside);
             pthread_mutex_unlock(&out->lock);
             print_mask(at);
             const size_t length = strlen(at);
@@ -190,7 +172,7 @@ static void *forward_errors(void *argument)
                 is_shown && !is_gone ? fs_write_all(STDERR_FILENO, FS_HERE, at, length + 1) : 0;
             if (reason) {
                 is_gone = true;
-                note_gone(out, reason);
+                out->gone = reason;
             }
             if (!newline) *end = was;
             at = newline ? newline + 1 : end;
@@ -200,7 +182,6 @@ static void *forward_errors(void *argument)
         if (ends) break;
     }
     mem_free(&line);
-    output_close(out);
     return NULL;
 }
 
@@ -214,39 +195,43 @@ err_t output_open(output_t **out, int child[2])
         if (pipe2(pipes[i], O_CLOEXEC) != 0) RAISE(ERR_SYSTEM, "cannot make a pipe: %s", strerror(errno));
     launch_need(mem_new(sizeof *o, "the job's output", &o));
     pthread_mutex_init(&o->lock, NULL);
-    thread_cond_init(&o->change);
     for (int i = 0; i < 2; i++) {
         o->fds[i] = pipes[i][0];
         child[i] = pipes[i][1];
     }
-    o->n_open = 3; /* the threads, and the start */
     for (int i = 0; i < 2; i++) {
-        pthread_t thread;
-        const int reason = thread_start(&thread, forward[i], o);
+        const int reason = thread_start(&o->threads[i], forward[i], o);
         /* Without its reader the job could not go on. */
         if (reason)
             launch_need(
                 err_raise(ERR_SYSTEM, __FILE__, __LINE__, "cannot start a thread: %s", strerror(reason)));
-        pthread_detach(thread);
     }
     *out = o;
     return ERR_OK;
 }
 
-bool output_started(output_t *out)
+void output_end(output_t *out)
 {
+    const struct timespec until = thread_time_after(REST_SEC);
+    for (int i = 0; i < 2; i++)
+        out->n_joined += pthread_clockjoin_np(out->threads[i], NULL, CLOCK_MONOTONIC, &until) == 0;
     pthread_mutex_lock(&out->lock);
-    const bool is = out->started;
+    out->is_over = true;
     pthread_mutex_unlock(&out->lock);
-    return is;
+}
+
+void output_close(output_t *out)
+{
+    if (!out->is_over) output_end(out);
+    if (out->n_joined < 2) return;
+    for (int i = 0; i < 2; i++) close(out->fds[i]);
+    mem_free(&out);
 }
 
 /* ---- What was said ---- */
 bool output_has_finished(const output_t *out)
 {
-    for (const char *at = out->last; at; at = strchr(at, '\n'), at += at != NULL)
-        if (strncmp(at, "finished after ", 15) == 0) return true;
-    return false;
+    return strncmp(out->last, "finished after ", 15) == 0 || strstr(out->last, "\nfinished after ");
 }
 
 static void set_number(int64_t *out, const char *text)
