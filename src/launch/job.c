@@ -102,25 +102,12 @@ static void sign_of_end(run_t *r)
     pthread_mutex_unlock(&r->out->lock);
 }
 
-/* State and session of a process, unless it has ended: its parent may not wait for it. */
-static bool read_stat(pid_t pid, char *state, pid_t *session)
-{
-    char path[64], text[1024];
-    int parent, group, own;
-    snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
-    if (!fs_read_line(path, text, sizeof text)) return false;
-    const char *end = strrchr(text, ')'); /* the name may contain anything */
-    if (!end || sscanf(end + 1, " %c %d %d %d", state, &parent, &group, &own) != 4) return false;
-    *session = own;
-    return *state != 'Z' && *state != 'X';
-}
-
 /* mpirun's children on this host that run the program; none without /proc. */
 static void look_for_ranks(run_t *r)
 {
-    char path[128], name[32], line[16384];
-    const char *program = r->job->program_name;
+    char path[128], name[16], line[16384]; /* name: as the kernel cuts it */
     DIR *threads;
+    snprintf(name, sizeof name, "%s", r->job->program_name);
     r->n_ranks = r->n_stopped = 0;
     snprintf(path, sizeof path, "/proc/%d/task", (int)r->pid);
     if (!(threads = opendir(path))) return;
@@ -130,16 +117,12 @@ static void look_for_ranks(run_t *r)
         char *rest = NULL;
         for (char *word = strtok_r(line, " ", &rest); word; word = strtok_r(NULL, " ", &rest)) {
             const pid_t pid = (pid_t)strtol(word, NULL, 10);
-            char state;
-            pid_t session;
-            snprintf(path, sizeof path, "/proc/%d/comm", (int)pid);
-            if (!fs_read_line(path, name, sizeof name) || strncmp(name, program, 15) != 0 ||
-                strlen(name) != (strlen(program) < 15 ? strlen(program) : 15))
-                continue;
-            if (!read_stat(pid, &state, &session) || r->n_ranks == (int)(sizeof r->ranks / sizeof *r->ranks))
+            process_t p;
+            if (!process_read("/proc", pid, &p) || strcmp(p.name, name) != 0 || strchr("ZX", p.state) ||
+                r->n_ranks == (int)(sizeof r->ranks / sizeof *r->ranks))
                 continue;
             r->ranks[r->n_ranks++] = pid;
-            r->n_stopped += state == 'T';
+            r->n_stopped += p.state == 'T';
         }
     }
     closedir(threads);
@@ -152,9 +135,7 @@ static void kill_all(run_t *r)
     look_for_ranks(r);
     for (const struct dirent *entry; processes && (entry = readdir(processes));) {
         const pid_t pid = (pid_t)strtol(entry->d_name, NULL, 10);
-        char state;
-        pid_t session;
-        if (pid > 0 && read_stat(pid, &state, &session) && session == r->pid) kill(pid, SIGKILL);
+        if (pid > 0 && getsid(pid) == r->pid) kill(pid, SIGKILL);
     }
     if (processes) closedir(processes);
     for (int i = 0; i < r->n_ranks; i++) kill(r->ranks[i], SIGKILL);
@@ -319,15 +300,14 @@ static void check_stopped(run_t *r)
 /* If a host's link is cut, mpirun can outlive its ranks by minutes. */
 static void check_outlived(run_t *r, double now)
 {
-    char state = 0;
-    pid_t session;
+    process_t mpirun;
     if (r->ranks_gone_at == 0) r->ranks_gone_at = now;
     pthread_mutex_lock(&r->out->lock);
     /* Ranks have named a host that does not answer: mpirun will not end by itself. */
     const double patience = r->out->n_silent ? 3 : OUTLIVED_SEC;
     pthread_mutex_unlock(&r->out->lock);
     if (now - r->ranks_gone_at < patience) return;
-    const bool is_stopped = read_stat(r->pid, &state, &session) && state == 'T';
+    const bool is_stopped = process_read("/proc", r->pid, &mpirun) && mpirun.state == 'T';
     snprintf(r->why, sizeof r->why, "%s",
              is_stopped ? "mpirun is stopped (SIGSTOP), and its ranks have ended"
                         : "mpirun outlived its ranks");
