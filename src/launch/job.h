@@ -318,7 +318,6 @@ bool job_is_full(const job_t *job);
 err_t own_open(const char *path, int flags, const char *option, int *fd, int64_t *n_bytes);
 int own_read(int fd, int64_t offset, char *out, size_t n_bytes, size_t *n_read);
 int own_append(int fd, const char *text, size_t n_bytes);
-int64_t own_size(int fd);               /* -1: unknown */
 int own_lock(int fd);                   /* flock, without waiting */
 int64_t own_newest(const char *folder); /* step of the newest checkpoint; -1: none */
 err_t own_folder(const char *path, bool *is_new);

@@ -16,28 +16,29 @@
 enum { PIECE_BYTES = 1 << 20, TAIL_BYTES = 1 << 20, MAX_BYTES = 64 << 20 };
 
 /* ---- Lines ---- */
-/* Calls `see` for each whole line from byte `from` on, without its end; of a line of more than PIECE_BYTES, for its last part. Stops at
- * an error of `see`. ERR_SYSTEM, without a name: reading failed. */
-static err_t each_line(int fd, int64_t from,
-                       err_t (*see)(void *context, const char *line, size_t n, int64_t at), void *context)
+/* Calls `see`, unless NULL, for each whole line from byte `from` on, without its end; of a line of more than PIECE_BYTES, for its last
+ * part. Stops at an error of `see`. *from: the end of what was read; *end: of the last whole line, if there is one. ERR_SYSTEM, without a
+ * name: reading failed. */
+static err_t each_line(int fd, int64_t *from, err_t (*see)(void *context, const char *line, size_t n),
+                       void *context, int64_t *end)
 {
     char *piece = NULL;
     size_t used = 0, n_read = 0;
     int reason = 0;
     err_t err = ERR_OK;
     launch_need(mem_new(PIECE_BYTES + 1, "a part of a record", &piece));
-    while (err == ERR_OK && (reason = own_read(fd, from, piece + used, PIECE_BYTES - used, &n_read)) == 0 &&
+    while (err == ERR_OK && (reason = own_read(fd, *from, piece + used, PIECE_BYTES - used, &n_read)) == 0 &&
            n_read > 0) {
         char *at = piece, *newline;
-        const size_t before = used;
         used += n_read;
+        *from += (int64_t)n_read;
         while (err == ERR_OK && (newline = memchr(at, '\n', used - (size_t)(at - piece)))) {
             *newline = '\0';
-            err = see(context, at, (size_t)(newline - at), from - (int64_t)before + (at - piece));
+            if (see) err = see(context, at, (size_t)(newline - at));
             at = newline + 1;
         }
-        from += (int64_t)n_read;
         used -= (size_t)(at - piece);
+        if (at > piece) *end = *from - (int64_t)used;
         memmove(piece, at, used);
         if (used == PIECE_BYTES) used = 0;
     }
@@ -58,7 +59,6 @@ typedef struct reading {
     life_t *life;
     json_reader_t reader;
     int n_lines;
-    int64_t end; /* of the last whole line */
 } reading_t;
 
 static void keep_text(const json_value_t *record, const char *key, char *out, size_t n_bytes)
@@ -68,7 +68,7 @@ static void keep_text(const json_value_t *record, const char *key, char *out, si
     snprintf(out, n_bytes, "%s", text);
 }
 
-static err_t read_record(void *context, const char *line, size_t n, int64_t at)
+static err_t read_record(void *context, const char *line, size_t n)
 {
     reading_t *r = context;
     life_t *life = r->life;
@@ -76,7 +76,6 @@ static err_t read_record(void *context, const char *line, size_t n, int64_t at)
     const char *kind;
     double down;
     r->n_lines++;
-    r->end = at + (int64_t)n + 1;
     json_reader_reset(&r->reader);
     err_t err = json_read(&r->reader, line, n, &record);
     if (err == ERR_OK) err = record_check(record);
@@ -103,6 +102,16 @@ static err_t read_record(void *context, const char *line, size_t n, int64_t at)
         life->begun = (life_job_t){0};
     }
     return ERR_OK;
+}
+
+/* from, end: as each_line. */
+static err_t read_life(life_t *life, int64_t *from, int64_t *end)
+{
+    reading_t reading = {.life = life};
+    *from = *end = 0;
+    const err_t err = each_line(life->fd, from, read_record, &reading, end);
+    json_reader_free(&reading.reader);
+    return err == ERR_SYSTEM ? err_context(err, "%s", life->path) : err;
 }
 
 void life_place(char out[ANSWER_NAME])
@@ -153,14 +162,11 @@ static err_t take_job(const life_t *life, int reason)
 
 err_t life_confirm(life_t *life)
 {
-    reading_t reading = {.life = life};
     char place[ANSWER_NAME];
+    int64_t from, end;
     if (life->is_locked || life->fd < 0) return ERR_OK;
     launch_nap(1);
-    const err_t err = each_line(life->fd, 0, read_record, &reading);
-    json_reader_free(&reading.reader);
-    if (err == ERR_SYSTEM) return err_context(err, "%s", life->path);
-    if (err != ERR_OK) return err;
+    TRY(read_life(life, &from, &end));
     life_place(place);
     if (life->begun.pid == getpid() && strcmp(life->begun.place, place) == 0) return ERR_OK;
     RAISE(
@@ -172,7 +178,7 @@ err_t life_confirm(life_t *life)
 err_t life_open(job_t *job, const char *folder, life_t *life)
 {
     int metrics;
-    int64_t n_bytes;
+    int64_t n_bytes, from, end;
     *life = (life_t){.job = job, .fd = -1, .origin_sec = clock_sec()};
     snprintf(life->folder, sizeof life->folder, "%s", folder);
     TRY(fs_join(life->path, folder, "job.jsonl"));
@@ -189,19 +195,14 @@ err_t life_open(job_t *job, const char *folder, life_t *life)
     if (n_bytes > MAX_BYTES)
         RAISE(ERR_DATA, "%s has more than %d MB; remove it, or choose another --out", life->path,
               MAX_BYTES >> 20);
-    reading_t reading = {.life = life};
     /* First the lock: another supervisor may be about to end, or to take the job. */
     const int lock = own_lock(life->fd);
     life->is_locked = lock == 0;
-    const int64_t size = own_size(life->fd);
-    err_t err = each_line(life->fd, 0, read_record, &reading);
-    json_reader_free(&reading.reader);
-    if (err == ERR_SYSTEM) return err_context(err, "%s", life->path);
-    if (err == ERR_OK) err = take_job(life, lock);
+    TRY(read_life(life, &from, &end));
+    TRY(take_job(life, lock));
     /* A supervisor may have been killed while it wrote. */
-    if (err == ERR_OK && reading.end < size && ftruncate(life->fd, reading.end) != 0)
-        life_lose(life, strerror(errno));
-    return err;
+    if (end < from && ftruncate(life->fd, end) != 0) life_lose(life, strerror(errno));
+    return ERR_OK;
 }
 
 void life_lose(life_t *life, const char *why)
@@ -283,13 +284,12 @@ static void drop_steps(look_t *look, int64_t from)
     }
 }
 
-static err_t see_record(void *context, const char *line, size_t n, int64_t at)
+static err_t see_record(void *context, const char *line, size_t n)
 {
     look_t *look = context;
     life_seen_t *seen = look->seen;
     const json_value_t *record;
     int64_t step;
-    (void)at;
     const bool is_run = begins(line, "run"), is_step = begins(line, "step"), is_end = begins(line, "end");
     if (!is_run && !is_step && !is_end) return ERR_OK;
     json_reader_reset(&look->reader);
@@ -315,43 +315,38 @@ static err_t see_record(void *context, const char *line, size_t n, int64_t at)
     return ERR_OK;
 }
 
+/* False: there are no records. */
+static bool look_at(const life_t *life, int64_t from, look_t *look)
+{
+    int64_t n_bytes, end;
+    const int fd = open_metrics(life, &n_bytes);
+    if (fd < 0) return false;
+    if (from > n_bytes) from = 0; /* a new file */
+    if (from < 0) from = n_bytes > TAIL_BYTES ? n_bytes - TAIL_BYTES : 0;
+    (void)each_line(fd, &from, see_record, look, &end);
+    json_reader_free(&look->reader);
+    close(fd);
+    return n_bytes > 0;
+}
+
 void life_look(const life_t *life, int64_t from, life_seen_t *seen)
 {
     look_t look = {.seen = seen};
-    int64_t n_bytes;
     *seen = (life_seen_t){.first_step = -1, .last_step = -1};
-    const int fd = open_metrics(life, &n_bytes);
-    if (fd < 0) return;
-    if (from > n_bytes) from = 0; /* a new file */
-    if (from < 0) from = n_bytes > TAIL_BYTES ? n_bytes - TAIL_BYTES : 0;
-    (void)each_line(fd, from, see_record, &look);
-    json_reader_free(&look.reader);
-    close(fd);
+    (void)look_at(life, from, &look);
 }
 
 bool life_count(const life_t *life, int64_t from, int64_t kept, life_steps_t *steps)
 {
     life_seen_t seen = {0};
     look_t look = {.seen = &seen, .steps = steps};
-    int64_t n_bytes;
     *steps = (life_steps_t){0};
-    const int fd = open_metrics(life, &n_bytes);
-    if (fd < 0) return false;
-    if (n_bytes > 0) (void)each_line(fd, from > n_bytes ? 0 : from, see_record, &look);
-    close(fd);
+    const bool is_there = look_at(life, from, &look);
     if (kept >= 0) drop_steps(&look, kept);
     for (int64_t i = 0; i < look.n_kept; i++) steps->good_sec += look.kept[i].sec;
     steps->n_good = look.n_kept;
     mem_free(&look.kept);
-    json_reader_free(&look.reader);
-    return n_bytes > 0;
-}
-
-static err_t see_end(void *context, const char *line, size_t n, int64_t at)
-{
-    (void)line;
-    *(int64_t *)context = at + (int64_t)n + 1;
-    return ERR_OK;
+    return is_there;
 }
 
 int64_t life_size(const life_t *life)
@@ -360,7 +355,7 @@ int64_t life_size(const life_t *life)
     const int fd = open_metrics(life, &n_bytes);
     if (fd < 0) return 0;
     from = n_bytes > TAIL_BYTES ? n_bytes - TAIL_BYTES : 0;
-    (void)each_line(fd, from, see_end, &end);
+    (void)each_line(fd, &from, NULL, NULL, &end);
     close(fd);
     return end;
 }

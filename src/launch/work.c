@@ -487,11 +487,6 @@ static void append_file(file_call_t *c)
     c->reason = fs_write_all(c->fd, FS_HERE, c->bytes, c->n_bytes);
 }
 
-static void size_file(file_call_t *c)
-{
-    if (fstat(c->fd, &c->stat) != 0) c->reason = errno;
-}
-
 static void lock_file(file_call_t *c)
 {
     if (flock(c->fd, LOCK_EX | LOCK_NB) != 0) c->reason = errno;
@@ -538,12 +533,6 @@ int own_append(int fd, const char *text, size_t n_bytes)
 {
     file_call_t c = {.fd = fd, .bytes = (char *)(uintptr_t)text, .n_bytes = n_bytes};
     return file_call(append_file, ANSWER_SEC, &c);
-}
-
-int64_t own_size(int fd)
-{
-    file_call_t c = {.fd = fd};
-    return file_call(size_file, ANSWER_SEC, &c) ? -1 : c.stat.st_size;
 }
 
 int own_lock(int fd)
