@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -58,7 +57,7 @@ static const char *most_say(const job_t *job, const char *same)
 static const char *judge(job_t *job, const node_t *node, const char *hash, bool checked)
 {
     const answer_t *a = &node->answer;
-    const supervisor_t *s = job->supervisor;
+    supervisor_t *s = job->supervisor;
     message_t m = {0};
     const char *problems = job->options.checks ? probe_judge(job, node, hash) : NULL;
     if (!problems && !a->complete)
@@ -77,9 +76,8 @@ static const char *judge(job_t *job, const node_t *node, const char *hash, bool 
         if (strcmp(said, most) != 0)
             message_append(&m, "; %.*s: %s; most hosts have %s", n, said, said + n + 1, most + n + 1);
     }
-    for (int i = 0; i < s->n_hosts; i++)
-        if (strcmp(s->hosts[i].name, node->name) == 0 && a->gpu_cpus.n < s->hosts[i].n_gpus)
-            message_append(&m, "; %d of %d GPUs are left", a->gpu_cpus.n, s->hosts[i].n_gpus);
+    const int n_gpus = known_host(s, node->name)->n_gpus;
+    if (a->gpu_cpus.n < n_gpus) message_append(&m, "; %d of %d GPUs are left", a->gpu_cpus.n, n_gpus);
     return m.n ? start_text(job, "%s", m.text + 2) : NULL;
 }
 
@@ -106,8 +104,7 @@ static err_t ask_fleet(job_t *job)
     words_t families = {0};
     for (int i = 0; i < job->n_nodes; i++) {
         node_t *node = &job->nodes[i];
-        for (int k = 0; k < s->n_hosts; k++)
-            if (strcmp(s->hosts[k].name, node->name) == 0) node->own_name = s->hosts[k].own_name;
+        node->own_name = known_host(s, node->name)->own_name;
         node->patience_sec = hosts_listed(node, &job->suspects) ? 2 : -1;
     }
     for (int i = 0; i < job->families.n; i += 2)
@@ -230,16 +227,10 @@ static bool choose_number(job_t *job, int64_t slots, const char **why)
 /* Removes the hosts in their cool-down. */
 static void drop_cooling(job_t *job)
 {
-    const supervisor_t *s = job->supervisor;
     int *kept, n = 0;
     launch_need(arena_new(&job->start, (size_t)(job->n_nodes + 1) * sizeof *kept, &kept));
-    for (int i = 0; i < job->n_nodes; i++) {
-        bool cools = false;
-        for (int k = 0; k < s->n_hosts; k++)
-            cools |=
-                strcmp(s->hosts[k].name, job->nodes[i].name) == 0 && s->hosts[k].left_out_until > clock_sec();
-        if (!cools) kept[n++] = i;
-    }
+    for (int i = 0; i < job->n_nodes; i++)
+        if (known_host(job->supervisor, job->nodes[i].name)->left_out_until <= clock_sec()) kept[n++] = i;
     hosts_select(job, kept, n);
 }
 
@@ -393,8 +384,7 @@ static bool set_terminal(void)
 static err_t find_here(job_t *job)
 {
     const launch_values_t *o = &job->options;
-    struct stat s;
-    if (stat(job->wdir, &s) != 0 || !S_ISDIR(s.st_mode) || access(job->wdir, X_OK) != 0)
+    if (!fs_is_folder(job->wdir) || access(job->wdir, X_OK) != 0)
         RAISE(ERR_SYSTEM, "no working folder %s: create it, mount it, or choose another by --wdir",
               job->wdir);
     if (o->num_gpus > 0 && o->np > o->num_gpus)
