@@ -300,9 +300,7 @@ void talk_poll(talk_t *const *talks, int n, const char *input, size_t n_input, s
 bool talk_ended(talk_t *t, size_t most)
 {
     int status;
-    const pid_t ended = waitpid(t->pid, &status, WNOHANG);
-    if (ended == 0 || (ended < 0 && errno == EINTR)) return false;
-    if (ended < 0) status = 0; /* somebody else has waited for it */
+    if (waitpid(t->pid, &status, WNOHANG) != t->pid) return false;
     read_some(t, 1, most);
     read_some(t, 2, TEXT_BYTES);
     for (int i = 0; i < 3; i++) close_fd(&t->fds[i]);
