@@ -152,7 +152,7 @@ static void press(run_t *r, stage_t stage, double sec)
     if (stage == KILLED) kill_all(r);
 }
 
-static bool is_training(const job_t *job)
+bool job_is_training(const job_t *job)
 {
     return job->words.n == 0 || strcmp(job->words.at[0], "train") == 0 || job->words.at[0][0] == '-';
 }
@@ -198,7 +198,7 @@ static void on_signal(run_t *r, int number)
         }
         press(r, ASKED, (double)job->options.grace);
         say(job, "SIG%s: asking the job %s; it has %lld s (a second signal ends it at once)",
-            signals_name(number), is_training(job) ? "for a checkpoint" : "to stop",
+            signals_name(number), job_is_training(job) ? "for a checkpoint" : "to stop",
             (long long)job->options.grace);
     } else {
         press(r, TOLD, TOLD_SEC);
@@ -248,9 +248,8 @@ static bool has_ranks(run_t *r)
     const job_t *job = r->job;
     look_for_ranks(r);
     if (r->n_ranks > 0) return true;
-    bool is_here = job->n_nodes == 0 || strcmp(job->options.launcher, "mpirun") != 0;
-    for (int i = 0; i < job->n_nodes; i++) is_here |= job->nodes[i].is_local;
-    if (is_here) return false;
+    if (job->n_nodes == 0 || strcmp(job->options.launcher, "mpirun") != 0 || job_has_local_node(job))
+        return false;
     look_far(r, FAR_SEC);
     return r->far_ranks;
 }
@@ -384,16 +383,13 @@ static void sweep(run_t *r)
     words_t arguments = {0}, silent = {0};
     node_t *nodes = job->nodes, *asked;
     const int n_nodes = job->n_nodes;
-    bool is_here = false;
+    const bool is_here = job_has_local_node(job);
     if (r->is_swept) return;
     r->is_swept = true;
     read_family(r, family);
     note_silent(r, &silent);
     launch_need(arena_new(&job->start, (size_t)(n_nodes + 1) * sizeof *asked, &asked));
-    for (int i = 0; i < n_nodes; i++) {
-        asked[i] = nodes[i];
-        is_here |= nodes[i].is_local;
-    }
+    for (int i = 0; i < n_nodes; i++) asked[i] = nodes[i];
     if (!is_here) {
         char host[ANSWER_NAME];
         launch_host_name(host, sizeof host);
@@ -523,10 +519,8 @@ static int fail(run_t *r, int code, const char *why)
         describe(r, &m);
     /* Where mpirun did not name the host itself. */
     if (r->loss.how == LOST_NOTHING && r->unreached.n > 0 &&
-        r->unreached.n < (job->n_nodes ? job->n_nodes : 1)) {
-        message_append(&m, "; no answer from");
-        for (int i = 0; i < r->unreached.n; i++) message_append(&m, " %s", r->unreached.at[i]);
-    }
+        r->unreached.n < (job->n_nodes ? job->n_nodes : 1))
+        message_append(&m, "; no answer from %s", words_join(&job->start, &r->unreached, " "));
     /* mpirun had no word for it: the daemons of the other hosts have ended all that was there. */
     if (r->loss.how == LOST_NOTHING && r->unreached.n == 0 && r->left.n == 1 &&
         strncmp(why, "mpirun ended with code ", 23) == 0) {
@@ -607,10 +601,9 @@ static int try_start(run_t *r, int code)
     mem_free(&text);
     words_free(&words);
     if (err == ERR_OK && tried == 0) return 0;
-    char why[2 * FS_PATH_MAX];
-    snprintf(why, sizeof why, "mpirun could not start %.2000s on every host (exit code %d)", job->program,
-             code);
-    return fail(r, ERR_SYSTEM, why);
+    return fail(
+        r, ERR_SYSTEM,
+        start_text(job, "mpirun could not start %s on every host (exit code %d)", job->program, code));
 }
 
 /* The job's exit code for mpirun's, with a message if dptrain cannot have printed one. */
@@ -620,7 +613,7 @@ static int finish(run_t *r, int code)
     const output_t *out = r->out;
     const bool is_mpirun = strcmp(job->options.launcher, "mpirun") == 0, started = r->out->started;
     const char *launcher = job->options.launcher;
-    char why[ERR_MESSAGE_MAX], here[ANSWER_NAME];
+    char here[ANSWER_NAME];
     r->loss = output_loss(out, code);
     if (r->loss.how != LOST_HOST && r->loss.how != LOST_NOTHING && !r->loss.host[0])
         snprintf(r->loss.host, ANSWER_NAME, "%s", host_of(job, r->loss.rank, here));
@@ -680,12 +673,13 @@ static int finish(run_t *r, int code)
     }
     if (r->loss.how != LOST_NOTHING) return fail(r, ERR_PEER, "");
     if (code > 128 && code < 193) /* On a full disk nothing is known of what mpirun said of a rank. */
-        snprintf(why, sizeof why, "%s was killed by signal %d (SIG%s)",
-                 job_is_full(job) ? "the job" : launcher, code - 128, signals_name(code - 128));
-    else
-        snprintf(why, sizeof why, "%s ended with code %d, which usually means that a host is lost", launcher,
-                 code);
-    return fail(r, ERR_PEER, why);
+        return fail(r, ERR_PEER,
+                    start_text(job, "%s was killed by signal %d (SIG%s)",
+                               job_is_full(job) ? "the job" : launcher, code - 128,
+                               signals_name(code - 128)));
+    return fail(
+        r, ERR_PEER,
+        start_text(job, "%s ended with code %d, which usually means that a host is lost", launcher, code));
 }
 
 /* ---- A start ---- */

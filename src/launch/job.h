@@ -200,6 +200,14 @@ static inline bool job_is_spread(const job_t *job)
     return job->n_nodes > 1 || (job->n_nodes == 1 && !job->nodes[0].is_local);
 }
 
+/* Whether this machine is one of the nodes. */
+static inline bool job_has_local_node(const job_t *job)
+{
+    bool has = false;
+    for (int i = 0; i < job->n_nodes; i++) has |= job->nodes[i].is_local;
+    return has;
+}
+
 const char *text_in(arena_t *arena, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* Format a text that lives as long as the job, its current start, or the answers to a question. */
 #define job_text(job, ...)   text_in(&(job)->arena, __VA_ARGS__)
@@ -434,6 +442,7 @@ bool output_phase_in(const char *text, char phase[ANSWER_NAME]);
 int job_run(job_t *job, fault_t *fault);
 /* Sets stopped_by: the first signal counts, and SIGUSR1 less than others. */
 void job_note_signal(job_t *job, int number);
+bool job_is_training(const job_t *job); /* its words are dptrain train's */
 /* Prints the command that continues the job: the one that was typed, or the same with these words instead of its options for the run's
  * folder. */
 void job_say_continue(job_t *job, const char *with);

@@ -61,7 +61,7 @@ static err_t read_options(job_t *job, supervisor_t *s, int *code)
     char *text = NULL, stamp[32];
     int ended;
     *code = -1;
-    if (job->words.n > 0 && strcmp(job->words.at[0], "train") != 0 && job->words.at[0][0] != '-')
+    if (!job_is_training(job))
         RAISE(ERR_USAGE, "--restarts is for dptrain train, which resumes from checkpoints; not for '%s'",
               job->words.at[0]);
     words_add(&words, job->program);
@@ -109,6 +109,15 @@ static err_t read_options(job_t *job, supervisor_t *s, int *code)
 }
 
 /* ---- The record ---- */
+/* null: below 0. */
+static void int_or_null(json_t *j, const char *key, int64_t n)
+{
+    if (n >= 0)
+        json_int(j, key, n);
+    else
+        json_real(j, key, NAN);
+}
+
 static void add_supervisor(supervisor_t *s, json_t *j)
 {
     char place[ANSWER_NAME];
@@ -117,10 +126,7 @@ static void add_supervisor(supervisor_t *s, json_t *j)
     json_string(j, "job", s->job->id);
     json_string(j, "place", place);
     json_int(j, "pid", getpid());
-    if (process_read("/proc", getpid(), &own))
-        json_int(j, "start_time", own.started);
-    else
-        json_real(j, "start_time", NAN);
+    int_or_null(j, "start_time", process_read("/proc", getpid(), &own) ? own.started : -1);
 }
 
 static void note_last_step(supervisor_t *s)
@@ -219,10 +225,8 @@ static void look_for_step(job_t *job)
     json_int(j, "start", s->n_starts);
     json_int(j, "first_step", seen.first_step);
     json_string(j, "resumed_from", seen.resumed_from[0] ? seen.resumed_from : NULL);
-    if (s->n_steps < 0)
-        json_real(j, "steps_lost", NAN);
-    else
-        json_int(j, "steps_lost", s->n_steps > seen.first_step ? s->n_steps - seen.first_step : 0);
+    const int64_t lost = s->n_steps > seen.first_step ? s->n_steps - seen.first_step : 0;
+    int_or_null(j, "steps_lost", s->n_steps < 0 ? -1 : lost);
     life_number(&s->life, "fault_to_step_sec", down);
     life_end(&s->life);
     if (s->fault_at > 0) {
@@ -249,15 +253,9 @@ static void record_fault(supervisor_t *s, int code, fault_t *f)
     json_int(j, "code", code);
     json_string(j, "what", f->what);
     json_string(j, "host", f->host[0] ? f->host : NULL);
-    if (f->rank >= 0)
-        json_int(j, "rank", f->rank);
-    else
-        json_real(j, "rank", NAN);
+    int_or_null(j, "rank", f->rank);
     json_string(j, "phase", f->phase[0] ? f->phase : NULL);
-    if (s->n_steps >= 0)
-        json_int(j, "steps", s->n_steps);
-    else
-        json_real(j, "steps", NAN);
+    int_or_null(j, "steps", s->n_steps);
     life_number(&s->life, "noticed_sec", f->at_sec - s->life.origin_sec);
     life_end(&s->life);
 }

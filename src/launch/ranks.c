@@ -271,8 +271,7 @@ static void add_parts(job_t *job, words_t *out)
 {
     words_t list = {0};
     int np = 0, n_parts = 0;
-    bool any_local = false;
-    for (int i = 0; i < job->n_nodes; i++) any_local |= job->nodes[i].is_local;
+    const bool any_local = job_has_local_node(job);
     for (int i = 0; i < job->n_nodes; i++) {
         const node_t *node = &job->nodes[i];
         words_add(&list, start_text(job, "%s:%d", node->alias, node->ranks));
