@@ -59,6 +59,11 @@ int signals_take(void)
     return byte;
 }
 
+void job_note_signal(job_t *job, int number)
+{
+    if (!job->stopped_by || (number != SIGUSR1 && job->stopped_by == SIGUSR1)) job->stopped_by = number;
+}
+
 bool signals_pending(void)
 {
     return atomic_load(&n_waiting) > 0;

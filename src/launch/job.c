@@ -164,11 +164,6 @@ static int open_work_file(const job_t *job, const char *name)
     return open(path, O_RDWR | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
 }
 
-void job_note_signal(job_t *job, int number)
-{
-    if (!job->stopped_by || (number != SIGUSR1 && job->stopped_by == SIGUSR1)) job->stopped_by = number;
-}
-
 static void on_signal(run_t *r, int number)
 {
     const double now = clock_sec();

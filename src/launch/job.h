@@ -335,6 +335,8 @@ err_t own_folder(const char *path, bool *is_new);
 void signals_open(void);
 /* The next one; 0: none. */
 int signals_take(void);
+/* Sets stopped_by: the first signal counts, and SIGUSR1 less than others. */
+void job_note_signal(job_t *job, int number);
 bool signals_pending(void);
 /* A descriptor that is readable while one is pending. */
 int signals_fd(void);
@@ -440,8 +442,6 @@ bool output_phase_in(const char *text, char phase[ANSWER_NAME]);
 
 /* job.c: starts the ranks, and supervises them to their end. Returns the job's exit code; *fault says what is known. */
 int job_run(job_t *job, fault_t *fault);
-/* Sets stopped_by: the first signal counts, and SIGUSR1 less than others. */
-void job_note_signal(job_t *job, int number);
 bool job_is_training(const job_t *job); /* its words are dptrain train's */
 /* Prints the command that continues the job: the one that was typed, or the same with these words instead of its options for the run's
  * folder. */
