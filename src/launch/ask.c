@@ -422,15 +422,13 @@ static const char *ssh_port(job_t *job, const node_t *node)
 static const char *fill_in(job_t *job, const char *form, const node_t *node, const char *port,
                            const char *text)
 {
-    char host[ANSWER_NAME];
     message_t m = {0};
-    launch_host_name(host, sizeof host);
     for (const char *at = form; !strchr("\t\n", *at); at++) {
         if (*at != '%') {
             message_append(&m, "%c", *at);
             continue;
         }
-        const char *value = *++at == 'n' ? node->name : *at == 'p' ? port : host;
+        const char *value = *++at == 'n' ? node->name : *at == 'p' ? port : job->host;
         if (*at == 'f') value = between(job, text, " for '", "'");
         if (*at == 'f' && !value[0]) value = between(job, text, "Bad owner or permissions on ", "\n");
         message_append(&m, "%s", value);
@@ -464,11 +462,7 @@ const char *ask_cause(job_t *job, const node_t *node, double sec)
             cause = fill_in(job, form, node, port, text);
             advice = fill_in(job, strchr(form, '\t') + 1, node, port, text);
         }
-    if (n > 0 && !advice) {
-        char host[ANSWER_NAME];
-        launch_host_name(host, sizeof host);
-        advice = ask_text(job, "run ssh -v %s on %s for details", node->name, host);
-    }
+    if (n > 0 && !advice) advice = ask_text(job, "run ssh -v %s on %s for details", node->name, job->host);
     if (node->code == NO_ANSWER) cause = ask_text(job, "no answer within %g s", sec);
     if (!cause) cause = ask_text(job, job->how == BY_SSH ? "ssh ended with code %d" : "code %d", node->code);
     return advice ? ask_text(job, "%s -> %s", cause, advice) : cause;

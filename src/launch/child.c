@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The launcher's children, and the signals that it gets. */
+/* The launcher's children, what they print, and the signals that it gets. */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -15,7 +16,7 @@
 #include "base/clock.h"
 #include "launch/job.h"
 
-enum { TICK_MS = 20, KILL_SEC = 1, TEXT_BYTES = 16 << 10 };
+enum { TICK_MS = 20, KILL_SEC = 1, PIPE_SEC = 60, TEXT_BYTES = 16 << 10 };
 
 /* ---- Signals ---- */
 static const int wanted[] = {SIGTERM, SIGINT, SIGHUP, SIGUSR1};
@@ -346,4 +347,40 @@ err_t launch_output(const words_t *words, double sec, size_t max_bytes, bool kee
     talk.text[1] = NULL;
     talk_free(&talk);
     return ERR_OK;
+}
+
+err_t user_text(job_t *job, const char *path, size_t max_bytes, const char **out)
+{
+    struct stat info;
+    char *text = NULL;
+    int code = 0;
+    err_t err = ERR_OK;
+    for (int i = 0; i < job->pipes.n; i += 2)
+        if (strcmp(job->pipes.at[i], path) == 0) {
+            *out = job->pipes.at[i + 1];
+            return ERR_OK;
+        }
+    const bool exists = stat(path, &info) == 0, is_pipe = exists && S_ISFIFO(info.st_mode);
+    if (exists && !is_pipe && !S_ISREG(info.st_mode))
+        RAISE(ERR_USAGE, "cannot read %s: it is not a regular file", path);
+    /* A fifo that nobody writes to would hold this process, and no signal would end it. */
+    if (is_pipe)
+        TRY(launch_output(WORDS("cat", "--", path), PIPE_SEC, max_bytes + 1, false, &text, &code));
+    else
+        TRY(fs_read_text(path, (int64_t)max_bytes, &text));
+    if (signals_pending())
+        *out = "";
+    else if (code != 0)
+        err = err_raise(ERR_USAGE, __FILE__, __LINE__,
+                        "cannot read %s: it is a pipe whose end did not come within %d s", path, PIPE_SEC);
+    else if (strlen(text) > max_bytes)
+        err = err_raise(ERR_USAGE, __FILE__, __LINE__, "cannot read %s: it is larger than %zu bytes", path,
+                        max_bytes);
+    else if (is_pipe) {
+        *out = job_text(job, "%s", text);
+        words_add_list(&job->pipes, path, *out, NULL);
+    } else
+        *out = start_text(job, "%s", text);
+    mem_free(&text);
+    return err;
 }

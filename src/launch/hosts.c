@@ -339,11 +339,10 @@ bool hosts_listed(const node_t *node, const words_t *names)
 /* The names and addresses of this machine. */
 static void own_names(job_t *job, words_t *out)
 {
-    char name[ANSWER_NAME], text[INET6_ADDRSTRLEN];
+    char text[INET6_ADDRSTRLEN];
     struct ifaddrs *all = NULL;
-    launch_host_name(name, sizeof name);
-    words_add_list(out, "localhost", "ip6-localhost", start_text(job, "%s", name),
-                   start_text(job, "%.*s", (int)strcspn(name, "."), name), NULL);
+    words_add_list(out, "localhost", "ip6-localhost", job->host,
+                   start_text(job, "%.*s", (int)strcspn(job->host, "."), job->host), NULL);
     if (getifaddrs(&all) != 0) return;
     for (const struct ifaddrs *at = all; at; at = at->ifa_next) {
         const struct sockaddr *sa = at->ifa_addr;
@@ -389,9 +388,7 @@ static void mark_local(job_t *job)
 {
     words_t mine = {0};
     int *others, n = 0;
-    char host[ANSWER_NAME];
     own_names(job, &mine);
-    launch_host_name(host, sizeof host);
     launch_need(arena_new(&job->start, (size_t)(job->n_nodes + 1) * sizeof *others, &others));
     for (int i = 0; i < job->n_nodes; i++) {
         node_t *node = &job->nodes[i];
@@ -411,8 +408,7 @@ static void mark_local(job_t *job)
             "the names of the hosts do not all resolve within %d s; this machine is known by its own names",
             RESOLVE_SEC);
     for (int i = 0; i < job->n_nodes; i++)
-        if (job->nodes[i].is_local && strchr(job->nodes[i].name, ':'))
-            job->nodes[i].alias = start_text(job, "%s", host);
+        if (job->nodes[i].is_local && strchr(job->nodes[i].name, ':')) job->nodes[i].alias = job->host;
     words_free(&mine);
 }
 

@@ -263,11 +263,7 @@ static int64_t find_timeout(job_t *job)
     if (launch_output(&words, 10, 1 << 20, false, &text, &code) == ERR_OK)
         for (const char *at = text; at && *at; at = strchr(at, '\n'), at += at != NULL)
             if (strncmp(at, "timeout = ", 10) == 0) value = at + 10;
-    const bool is_printed = value != NULL;
-    for (int i = 0; i < job->words.n && !is_printed; i++) {
-        if (strncmp(job->words.at[i], "--timeout=", 10) == 0) value = job->words.at[i] + 10;
-        if (strcmp(job->words.at[i], "--timeout") == 0 && i + 1 < job->words.n) value = job->words.at[i + 1];
-    }
+    if (!value) value = words_value(&job->words, "--timeout");
     const double sec = value ? strtod(value, NULL) : 0;
     mem_free(&text);
     words_free(&words);
@@ -385,13 +381,9 @@ static void sweep(run_t *r)
     note_silent(r, &silent);
     launch_need(arena_new(&job->start, (size_t)(n_nodes + 1) * sizeof *asked, &asked));
     for (int i = 0; i < n_nodes; i++) asked[i] = nodes[i];
-    if (!is_here) {
-        char host[ANSWER_NAME];
-        launch_host_name(host, sizeof host);
-        asked[n_nodes] = (node_t){.name = n_nodes ? "this host" : start_text(job, "%s", host),
-                                  .is_local = true,
-                                  .patience_sec = -1};
-    }
+    if (!is_here)
+        asked[n_nodes] =
+            (node_t){.name = n_nodes ? "this host" : job->host, .is_local = true, .patience_sec = -1};
     r->is_full = job_is_full(job);
     if (!r->is_full) (void)hosts_write_config(job);
     job->nodes = asked;
@@ -441,23 +433,21 @@ static const char *phase_of(const job_t *job, int64_t rank)
     return "";
 }
 
-static const char *host_of(const job_t *job, int64_t rank, char here[ANSWER_NAME])
+static const char *host_of(const job_t *job, int64_t rank)
 {
     const node_t *node = hosts_of_rank(job, rank);
-    launch_host_name(here, ANSWER_NAME);
-    return node ? node->alias : here;
+    return node ? node->alias : job->host;
 }
 
 /* Names the ranks that did not end by themselves, if a rank of another host could not. */
 static void name_ranks(run_t *r)
 {
-    char here[ANSWER_NAME];
     if (!r->out->is_elsewhere) return;
     for (int i = 0; i < r->job->phases.n; i++) {
         char *end;
         const int64_t rank = strtoll(r->job->phases.at[i], &end, 10);
-        say(r->job, "rank %lld on %s had not ended; it was in \"%s\"", (long long)rank,
-            host_of(r->job, rank, here), end + 1);
+        say(r->job, "rank %lld on %s had not ended; it was in \"%s\"", (long long)rank, host_of(r->job, rank),
+            end + 1);
     }
 }
 
@@ -608,10 +598,9 @@ static int finish(run_t *r, int code)
     const output_t *out = r->out;
     const bool is_mpirun = strcmp(job->options.launcher, "mpirun") == 0, started = r->out->started;
     const char *launcher = job->options.launcher;
-    char here[ANSWER_NAME];
     r->loss = output_loss(out, code);
     if (r->loss.how != LOST_HOST && r->loss.how != LOST_NOTHING && !r->loss.host[0])
-        snprintf(r->loss.host, ANSWER_NAME, "%s", host_of(job, r->loss.rank, here));
+        snprintf(r->loss.host, ANSWER_NAME, "%s", host_of(job, r->loss.rank));
     /* mpirun 5.0.7 may end with a segmentation fault after it has said this. */
     if (r->loss.how == LOST_CODE && code > ERR_INCONCLUSIVE && r->loss.code >= 1 &&
         r->loss.code <= ERR_INCONCLUSIVE)

@@ -147,6 +147,7 @@ typedef struct job {
     words_t words; /* for the program */
     const char *program, *program_name;
     const char *prefix;      /* folder of a bundle that has mpirun and its daemon; NULL: none */
+    const char *host;        /* this one's name */
     const char *here, *wdir; /* the current folder, and the ranks'; absolute */
     char id[64];             /* names the job, over hosts and starts: its ranks have it as DPTRAIN_JOB */
 
@@ -307,9 +308,6 @@ int ranks_cores(void);
 const char *ranks_cpu_share(job_t *job, const char *list, int k, int n);
 
 /* ---- work.c: files ---- */
-/* The text of a file that the user names, up to a size, in the start's arena. A pipe, such as <(command) in a shell, is read once, by a
- * process of its own, for at most a minute; later starts get the same text. ERR_USAGE. */
-err_t user_text(job_t *job, const char *path, size_t max_bytes, const char **out);
 /* The folder for temporary files, again if a cleaner has removed it. Its files: ssh_config, asked, uri. */
 err_t job_make_work(job_t *job);
 void job_leave_work(job_t *job);
@@ -391,6 +389,10 @@ void launch_nap(double sec);
  * unless `keeps_errors`. *code: as launch_exit_code, or NO_ANSWER. A signal shortens the wait. */
 err_t launch_output(const words_t *words, double sec, size_t max_bytes, bool keeps_errors, char **out,
                     int *code);
+
+/* The text of a file that the user names, up to a size, in the start's arena. A pipe, such as <(command) in a shell, is read once, by a
+ * process of its own, for at most a minute; later starts get the same text. ERR_USAGE. */
+err_t user_text(job_t *job, const char *path, size_t max_bytes, const char **out);
 
 /* ---- The job's life ---- */
 /* output.c */

@@ -40,19 +40,6 @@ static int64_t config_number(job_t *job, const char *config, const char *name)
     return number;
 }
 
-/* The value of --out as it was typed: a line of the configuration would lose blanks around it. */
-static const char *typed_out(const words_t *words)
-{
-    const char *out = NULL;
-    for (int i = 0; i < words->n; i++) {
-        if (strcmp(words->at[i], "--out") == 0 && i + 1 < words->n)
-            out = words->at[++i];
-        else if (strncmp(words->at[i], "--out=", 6) == 0)
-            out = words->at[i] + 6;
-    }
-    return out;
-}
-
 /* Reads what must be known of the training's options, and refuses what cannot be restarted. *code: the program's, if it is the end;
  * else -1. */
 static err_t read_options(job_t *job, supervisor_t *s, int *code)
@@ -99,7 +86,9 @@ static err_t read_options(job_t *job, supervisor_t *s, int *code)
     if (s->data && (strcmp(s->data, "digits") == 0 || strcmp(s->data, "synthetic") == 0))
         s->data = NULL; /* no paths */
     s->folder = config_value(job, text, "out");
-    if (s->folder && typed_out(&job->words)) s->folder = typed_out(&job->words);
+    /* As it was typed: a line of the configuration would lose blanks around it. */
+    const char *typed = words_value(&job->words, "--out");
+    if (s->folder && typed) s->folder = typed;
     mem_free(&text);
     s->is_own_folder = !s->folder || !s->folder[0];
     if (!s->is_own_folder) return ERR_OK;
@@ -289,16 +278,14 @@ static int start_once(job_t *job, fault_t *fault, bool *ran)
     }
     if (signals_pending()) return ERR_OK;
     if (s) {
-        char host[ANSWER_NAME];
         s->metrics_at = life_size(&s->life); /* ranks of an earlier start have ended */
-        launch_host_name(host, sizeof host);
         s->chief = job->n_nodes > 0 ? job_text(job, "%s", job->nodes[0].name) : "";
         json_t *j = life_begin(&s->life, RECORD_JOB_RANKS);
         json_int(j, "start", s->n_starts);
         json_int(j, "ranks", job->np);
         json_array_begin(j, "hosts");
         for (int i = 0; i < job->n_nodes; i++) json_string(j, NULL, job->nodes[i].name);
-        if (job->n_nodes == 0) json_string(j, NULL, host);
+        if (job->n_nodes == 0) json_string(j, NULL, job->host);
         json_array_end(j);
         json_int(j, "newest_checkpoint", s->newest);
         life_end(&s->life);
@@ -593,10 +580,13 @@ static void free_job(job_t *job)
 int launch_run(int argc, char **argv, const char *called_as)
 {
     job_t *job = NULL;
+    char host[ANSWER_NAME];
     int code;
     launch_need(mem_new(sizeof *job, "a job", &job));
     job->called_as = called_as;
     job->until_fd = -1;
+    launch_host_name(host, sizeof host);
+    job->host = job_text(job, "%s", host);
     const char *name = strrchr(called_as, '/');
     job->speaker = job_text(job, "%s:", name ? name + 1 : called_as);
     /* Not the ranks' name, for those who look for them. */

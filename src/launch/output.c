@@ -18,43 +18,46 @@ enum {
 };
 
 /* Patterns of the job's standard error. */
-static const struct {
-    const char *text;
-} patterns[] = {
-#define SUMMARY 0 /* after OpenMPI's messages */
-    {"^\\[[^]]*\\] ([0-9]+ more process|Set MCA parameter \"orte_base_help)|^mpirun: Forwarding signal |plm:[rs]sh: Warning: "
-     "setpgid|^\\[[^]]*\\] Delaying for 1 seconds|ORTE_ERROR_LOG: Data unpack would read past end"},
-#define OF_END 1
-    {"error: |noticed that process|exiting improperly|lost communication with|MPI_ABORT was invoked|non-zero status"},
-#define OF_SILENT 2
-    {"rank [0-9]+ on ([^ ]+) does not answer"},
-#define OF_HOST 3
-    {"lost communication with a remote daemon.*Remote daemon ?: [^ ]+ on node ([^ ]+)"},
-#define OF_SIGNAL 4
-    {"process rank ([0-9]+) with PID [0-9]+ on( node)? ([^ ]+) exited on signal ([0-9]+)"},
-#define OF_LEFT 5
-    {"process rank ([0-9]+) with PID [0-9]+ on( node)? ([^ ]+) exiting improperly"},
-#define OF_CODE 6
-    {"Process name: \\[[^ ]*,([0-9]+)\\] Exit code: ([0-9]+)"},
-#define OF_ABORT 7
-    {"MPI_ABORT was invoked on rank ([0-9]+) .*rrorcode:? ([0-9]+)"},
-#define OF_SRUN_CODE 8
-    {"srun: error: ([^ ]+): tasks? ([0-9]+)[^:]*: Exited with exit code ([0-9]+)"},
-#define OF_SRUN_SIGNAL 9
-    {"srun: error: ([^ ]+): tasks? ([0-9]+)[^:]*: [A-Z]"},
-#define OF_RANK 10
-    {"rank ([0-9]+) on ([^][:space:],;:)]+)"},
-#define OF_PHASE 11
-    {"(was|is) (last )?in \"([^\"]*)\""},
+enum {
+    SUMMARY,
+    OF_END,
+    OF_SILENT,
+    OF_HOST,
+    OF_SIGNAL,
+    OF_LEFT,
+    OF_CODE,
+    OF_ABORT,
+    OF_SRUN_CODE,
+    OF_SRUN_SIGNAL,
+    OF_RANK,
+    OF_PHASE,
+    N_PATTERNS,
+    MAX_PARTS = 5
 };
-enum { N_PATTERNS = sizeof patterns / sizeof *patterns, MAX_PARTS = 5 };
+static const char *const patterns[N_PATTERNS] = {
+    [SUMMARY] =
+        "^\\[[^]]*\\] ([0-9]+ more process|Set MCA parameter \"orte_base_help)|^mpirun: Forwarding signal |plm:[rs]sh: Warning: "
+        "setpgid|^\\[[^]]*\\] Delaying for 1 seconds|ORTE_ERROR_LOG: Data unpack would read past end", /* after OpenMPI's messages */
+    [OF_END] =
+        "error: |noticed that process|exiting improperly|lost communication with|MPI_ABORT was invoked|non-zero status",
+    [OF_SILENT] = "rank [0-9]+ on ([^ ]+) does not answer",
+    [OF_HOST] = "lost communication with a remote daemon.*Remote daemon ?: [^ ]+ on node ([^ ]+)",
+    [OF_SIGNAL] = "process rank ([0-9]+) with PID [0-9]+ on( node)? ([^ ]+) exited on signal ([0-9]+)",
+    [OF_LEFT] = "process rank ([0-9]+) with PID [0-9]+ on( node)? ([^ ]+) exiting improperly",
+    [OF_CODE] = "Process name: \\[[^ ]*,([0-9]+)\\] Exit code: ([0-9]+)",
+    [OF_ABORT] = "MPI_ABORT was invoked on rank ([0-9]+) .*rrorcode:? ([0-9]+)",
+    [OF_SRUN_CODE] = "srun: error: ([^ ]+): tasks? ([0-9]+)[^:]*: Exited with exit code ([0-9]+)",
+    [OF_SRUN_SIGNAL] = "srun: error: ([^ ]+): tasks? ([0-9]+)[^:]*: [A-Z]",
+    [OF_RANK] = "rank ([0-9]+) on ([^][:space:],;:)]+)",
+    [OF_PHASE] = "(was|is) (last )?in \"([^\"]*)\"",
+};
 static regex_t compiled[N_PATTERNS];
 
 static void compile_patterns(void)
 {
     static bool done;
     for (int i = 0; i < N_PATTERNS && !done; i++)
-        ASSERT(regcomp(&compiled[i], patterns[i].text, REG_EXTENDED) == 0);
+        ASSERT(regcomp(&compiled[i], patterns[i], REG_EXTENDED) == 0);
     done = true;
 }
 

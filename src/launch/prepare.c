@@ -263,12 +263,9 @@ static err_t gather_once(job_t *job, bool waiting, const char **why)
 /* The same for a job on this machine alone: waits until the check succeeds. */
 static err_t check_here(job_t *job, const char **why)
 {
-    char host[ANSWER_NAME];
     const char *hash;
-    launch_host_name(host, sizeof host);
     node_t here = {
-        .name = start_text(job, "%s", host), .is_local = true, .patience_sec = -1, .slots = job->np};
-    here.alias = here.name;
+        .name = job->host, .alias = job->host, .is_local = true, .patience_sec = -1, .slots = job->np};
     job->nodes = &here;
     job->n_nodes = 1;
     err_t err = ask_fleet(job);
@@ -364,9 +361,9 @@ static void change_words(job_t *job)
 
 /* ---- The flow ---- */
 /* mpirun forwards output through pipes, so tell rank 0 that it ends at a terminal, and at which: its width may change. */
-static bool set_terminal(void)
+static bool set_terminal(const job_t *job)
 {
-    char text[ANSWER_NAME + 64], host[ANSWER_NAME];
+    char text[ANSWER_NAME + 64];
     const char *term = getenv("TERM"), *tty;
     struct winsize size;
     if (!isatty(STDOUT_FILENO) || !term || !term[0] || strcmp(term, "dumb") == 0) return false;
@@ -375,8 +372,7 @@ static bool set_terminal(void)
              ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col ? size.ws_col : 80);
     setenv("COLUMNS", text, 1);
     tty = ttyname(STDOUT_FILENO);
-    launch_host_name(host, sizeof host);
-    snprintf(text, sizeof text, "%s:%s", host, tty ? tty : "");
+    snprintf(text, sizeof text, "%s:%s", job->host, tty ? tty : "");
     setenv("DPTRAIN_TERMINAL", tty ? text : "", 1);
     return true;
 }
@@ -443,7 +439,7 @@ err_t launch_prepare(job_t *job)
     unsetenv("DPTRAIN_HOSTS");
     if (job->n_nodes > 1 && !job->places_given)
         setenv("DPTRAIN_HOSTS", start_text(job, "%d", job->n_nodes), 1);
-    const bool has_terminal = set_terminal();
+    const bool has_terminal = set_terminal(job);
     if (o->log_dir) setenv("DPTRAIN_LOG_DIR", o->log_dir, 1);
     TRY(env_collect(job));
     if (has_terminal) words_add(&job->env, "COLUMNS");
@@ -451,7 +447,8 @@ err_t launch_prepare(job_t *job)
         if (!job->probed) TRY(probe_hosts(job));
         if (signals_pending()) return ERR_OK;
         note_hosts(job);
-        if (strcmp(o->launcher, "mpirun") == 0 && !job->places_given) ranks_bind_to_gpus(job);
+        if (strcmp(o->launcher, "mpirun") == 0 && !job->places_given && !hosts_use_no_gpus(job))
+            ranks_bind_to_gpus(job);
     }
     if (job_is_spread(job)) {
         TRY(network_choose(job));

@@ -205,7 +205,7 @@ bool ranks_bind_to_gpus(job_t *job)
     const char *bind = getenv("DPTRAIN_BIND"), *visible = getenv("CUDA_VISIBLE_DEVICES"), **lists;
     if (job->n_nodes == 0 || (bind && strcmp(bind, "none") == 0)) return false;
     /* Which GPUs the ranks take is not known here. */
-    if (hosts_use_no_gpus(job) || words_value(&job->words, "--gpus") || (visible && *visible) ||
+    if (words_value(&job->words, "--gpus") || (visible && *visible) ||
         env_find(&job->hidden, "CUDA_VISIBLE_DEVICES") >= 0)
         return false;
     launch_need(arena_new(&job->start, (size_t)job->n_nodes * sizeof *lists, &lists));

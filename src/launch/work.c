@@ -19,7 +19,7 @@
 #include "base/process.h"
 #include "launch/job.h"
 
-enum { SPACE_BYTES = 4 << 20, ANSWER_SEC = 10, READ_SEC = 60, PIPE_SEC = 60 };
+enum { SPACE_BYTES = 4 << 20, ANSWER_SEC = 10, READ_SEC = 60 };
 
 /* ---- Words and messages ---- */
 /* Without memory nothing can be said of the job any more; its ranks end with this process (launch_start_child). */
@@ -276,13 +276,12 @@ static void remove_dead_holds(const char *path)
 /* Keeps the folder of OpenMPI 4's sessions until job_leave_work: an mpirun fails if another creates or removes it at the same moment. */
 err_t job_hold_session(job_t *job)
 {
-    char host[ANSWER_NAME], folder[FS_PATH_MAX - 32];
+    char folder[FS_PATH_MAX - 32];
     const char *base = getenv("OMPI_MCA_orte_tmpdir_base");
     struct stat s;
     if (job->session[0] || job->mpi_major >= 5) return ERR_OK;
-    launch_host_name(host, sizeof host);
     if (snprintf(folder, sizeof folder, "%s/ompi.%.*s.%d", base && base[0] ? base : temp_folder(),
-                 (int)strcspn(host, "."), host, (int)geteuid()) >= (int)sizeof folder)
+                 (int)strcspn(job->host, "."), job->host, (int)geteuid()) >= (int)sizeof folder)
         return ERR_OK;
     if (lstat(folder, &s) == 0 && (!S_ISDIR(s.st_mode) || s.st_uid != geteuid()))
         RAISE(ERR_SYSTEM,
@@ -337,39 +336,6 @@ err_t job_check_space(const job_t *job)
     if (reason != 0 && reason != ENOENT)
         RAISE(ERR_SYSTEM, "cannot write in %s, where mpirun needs 4 MB: %s", temp_folder(), strerror(reason));
     return ERR_OK;
-}
-
-/* ---- Files that the user names ---- */
-err_t user_text(job_t *job, const char *path, size_t max_bytes, const char **out)
-{
-    struct stat info;
-    char *text = NULL;
-    int code = 0;
-    err_t err = ERR_OK;
-    if ((*out = words_value(&job->pipes, path))) return ERR_OK;
-    const bool exists = stat(path, &info) == 0, is_pipe = exists && S_ISFIFO(info.st_mode);
-    if (exists && !is_pipe && !S_ISREG(info.st_mode))
-        RAISE(ERR_USAGE, "cannot read %s: it is not a regular file", path);
-    /* A fifo that nobody writes to would hold this process, and no signal would end it. */
-    if (is_pipe)
-        TRY(launch_output(WORDS("cat", "--", path), PIPE_SEC, max_bytes + 1, false, &text, &code));
-    else
-        TRY(fs_read_text(path, (int64_t)max_bytes, &text));
-    if (signals_pending())
-        *out = "";
-    else if (code != 0)
-        err = err_raise(ERR_USAGE, __FILE__, __LINE__,
-                        "cannot read %s: it is a pipe whose end did not come within %d s", path, PIPE_SEC);
-    else if (strlen(text) > max_bytes)
-        err = err_raise(ERR_USAGE, __FILE__, __LINE__, "cannot read %s: it is larger than %zu bytes", path,
-                        max_bytes);
-    else if (is_pipe) {
-        *out = job_text(job, "%s", text);
-        words_add_list(&job->pipes, path, *out, NULL);
-    } else
-        *out = start_text(job, "%s", text);
-    mem_free(&text);
-    return err;
 }
 
 /* ---- Calls that a server may not answer ---- */
