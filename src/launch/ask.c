@@ -14,7 +14,6 @@
 #include "launch/ssh_causes.h"
 
 enum {
-    QUIET_SEC = 5,
     ANSWER_BYTES = 1 << 20, /* of a host; what follows is not read */
     LINE_MAX_BYTES = 1024,
     SHOWN_BYTES = 400, /* of what a host says, in a message */
@@ -409,7 +408,7 @@ static const char *ssh_port(job_t *job, const node_t *node)
     words_add_list(&words, "ssh", "-G", NULL);
     words_add_all(&words, &job->ssh);
     words_add(&words, node->alias);
-    if (launch_output(&words, 10, 1 << 16, false, &text, &code) == ERR_OK) {
+    if (launch_output(job, &words, 10, 1 << 16, false, &text, &code) == ERR_OK) {
         const char *at = strncmp(text, "port ", 5) == 0 ? text : strstr(text, "\nport ");
         if (at) port = between(job, at, "port ", "\n");
     }
@@ -547,7 +546,7 @@ err_t launch_hash(job_t *job, const char **out)
 {
     char *text = NULL;
     int code;
-    TRY(launch_output(WORDS("sha256sum", job->program), 60, 4096, false, &text, &code));
+    TRY(launch_output(job, WORDS("sha256sum", job->program), 60, 4096, false, &text, &code));
     const char *hash = text[0] == '\\' ? text + 1 : text; /* of a name with a backslash */
     *out = start_text(job, "%.*s", (int)strcspn(hash, " \n"), hash);
     mem_free(&text);

@@ -330,14 +330,20 @@ void talk_free(talk_t *t)
     t->pid = 0;
 }
 
-err_t launch_output(const words_t *words, double sec, size_t max_bytes, bool keeps_errors, char **out,
-                    int *code)
+err_t launch_output(job_t *job, const words_t *words, double sec, size_t max_bytes, bool keeps_errors,
+                    char **out, int *code)
 {
     talk_t talk, *one = &talk;
     *out = NULL;
     *code = NO_ANSWER;
+    const double since = clock_sec();
+    bool is_said = false;
     TRY(talk_start(&talk, words, false, keeps_errors, NULL, sec));
     do {
+        if (!is_said && clock_sec() - since > QUIET_SEC) {
+            say(job, "waiting for %.200s, for at most %g s", words_join(&job->start, words, " "), sec);
+            is_said = true;
+        }
         if (signals_pending() && !talk.is_late) talk.until = clock_sec();
         talk_poll(&one, 1, "", 0, max_bytes, -1);
     } while (!talk_ended(&talk, max_bytes));
@@ -365,7 +371,7 @@ err_t user_text(job_t *job, const char *path, size_t max_bytes, const char **out
         RAISE(ERR_USAGE, "cannot read %s: it is not a regular file", path);
     /* A fifo that nobody writes to would hold this process, and no signal would end it. */
     if (is_pipe)
-        TRY(launch_output(WORDS("cat", "--", path), PIPE_SEC, max_bytes + 1, false, &text, &code));
+        TRY(launch_output(job, WORDS("cat", "--", path), PIPE_SEC, max_bytes + 1, false, &text, &code));
     else
         TRY(fs_read_text(path, (int64_t)max_bytes, &text));
     if (signals_pending())

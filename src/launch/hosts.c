@@ -48,7 +48,7 @@ static err_t read_command(job_t *job)
     const char *command = job->options.hosts_command;
     char *text = NULL;
     int code;
-    TRY(launch_output(WORDS("bash", "-c", command), COMMAND_SEC, OUTPUT_BYTES, true, &text, &code));
+    TRY(launch_output(job, WORDS("bash", "-c", command), COMMAND_SEC, OUTPUT_BYTES, true, &text, &code));
     if (code == 0 && text[strspn(text, " \t\r\n")]) {
         mem_free(&job->hosts_text);
         job->hosts_text = text;
@@ -109,8 +109,8 @@ static err_t read_slurm(job_t *job, const char *list)
     words_t names = {0};
     char *text = NULL;
     int code, n, *slots;
-    TRY(launch_output(WORDS("scontrol", "show", "hostnames", list), COMMAND_SEC, OUTPUT_BYTES, false, &text,
-                      &code));
+    TRY(launch_output(job, WORDS("scontrol", "show", "hostnames", list), COMMAND_SEC, OUTPUT_BYTES, false,
+                      &text, &code));
     for (rest = text; (line = print_next_line(&rest, &n));)
         words_add(&names, start_text(job, "%.*s", n, line));
     mem_free(&text);
@@ -368,7 +368,7 @@ static void mark_resolved(job_t *job, const int *index, int n, const words_t *mi
     if (left <= 0 || signals_pending()) return;
     words_add_list(&words, "getent", "ahosts", NULL);
     for (int i = 0; i < n; i++) words_add(&words, job->nodes[index[i]].name);
-    if (launch_output(&words, left, OUTPUT_BYTES, false, &text, &code) == ERR_OK) {
+    if (launch_output(job, &words, left, OUTPUT_BYTES, false, &text, &code) == ERR_OK) {
         const char *rest = text, *line;
         while (!is_found && (line = print_next_line(&rest, &n_line))) {
             const char *address = start_text(job, "%.*s", (int)strcspn(line, " \n"), line);

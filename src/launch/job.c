@@ -260,7 +260,7 @@ static int64_t find_timeout(job_t *job)
     words_add(&words, job->program);
     words_add_all(&words, &job->words);
     words_add(&words, "--print-config");
-    if (launch_output(&words, 10, 1 << 20, false, &text, &code) == ERR_OK)
+    if (launch_output(job, &words, 10, 1 << 20, false, &text, &code) == ERR_OK)
         for (const char *at = text; at && *at; at = strchr(at, '\n'), at += at != NULL)
             if (strncmp(at, "timeout = ", 10) == 0) value = at + 10;
     if (!value) value = words_value(&job->words, "--timeout");
@@ -581,7 +581,7 @@ static int try_start(run_t *r, int code)
     words_add_all(&words, &job->mpi_flags);
     words_add_all(&words, &job->trial);
     words_add_list(&words, "test", "-x", job->program, NULL);
-    const err_t err = launch_output(&words, 60, 1 << 20, true, &text, &tried);
+    const err_t err = launch_output(job, &words, 60, 1 << 20, true, &text, &tried);
     if (text && text[0]) print_to(stderr, "%s", text);
     mem_free(&text);
     words_free(&words);

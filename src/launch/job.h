@@ -358,7 +358,11 @@ int launch_pidfd(pid_t pid);
 /* 128 + signal, or the exit code. */
 int launch_exit_code(int status);
 
-enum { NO_ANSWER = 124, TALKS_AT_ONCE = 128 };
+enum {
+    NO_ANSWER = 124,
+    TALKS_AT_ONCE = 128,
+    QUIET_SEC = 5
+}; /* QUIET_SEC: then the launcher says for whom it waits */
 
 /* A child whose output is collected, and which gets an input. */
 typedef struct talk {
@@ -387,8 +391,8 @@ void launch_nap(double sec);
 
 /* Runs a command for at most `sec`, and collects the first max_bytes of its standard output; mem_free *out. Standard error is dropped
  * unless `keeps_errors`. *code: as launch_exit_code, or NO_ANSWER. A signal shortens the wait. */
-err_t launch_output(const words_t *words, double sec, size_t max_bytes, bool keeps_errors, char **out,
-                    int *code);
+err_t launch_output(job_t *job, const words_t *words, double sec, size_t max_bytes, bool keeps_errors,
+                    char **out, int *code);
 
 /* The text of a file that the user names, up to a size, in the start's arena. A pipe, such as <(command) in a shell, is read once, by a
  * process of its own, for at most a minute; later starts get the same text. ERR_USAGE. */

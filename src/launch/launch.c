@@ -54,7 +54,7 @@ static err_t read_options(job_t *job, supervisor_t *s, int *code)
     words_add(&words, job->program);
     words_add_all(&words, &job->words);
     words_add(&words, "--print-config");
-    err_t err = launch_output(&words, CONFIG_SEC, CONFIG_BYTES, true, &text, &ended);
+    err_t err = launch_output(job, &words, CONFIG_SEC, CONFIG_BYTES, true, &text, &ended);
     words_free(&words);
     if (err != ERR_OK) return err;
     if (ended == NO_ANSWER) {

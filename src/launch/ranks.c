@@ -61,7 +61,7 @@ static bool may_bind(void)
 
 /* ---- mpirun's flags ---- */
 /* OpenMPI's major version; 4 without mpirun. */
-static int mpi_version(void)
+static int mpi_version(job_t *job)
 {
     const char *const mark = "(Open MPI) ";
     char *text = NULL;
@@ -70,7 +70,7 @@ static int mpi_version(void)
     /* Until version 4 mpirun is a link to orterun, which need not be asked. */
     if (!launch_find("mpirun", path) || (realpath(path, real) && strcmp(strrchr(real, '/'), "/orterun") == 0))
         return major;
-    if (launch_output(WORDS("mpirun", "--version"), VERSION_SEC, VERSION_BYTES, false, &text, &code) ==
+    if (launch_output(job, WORDS("mpirun", "--version"), VERSION_SEC, VERSION_BYTES, false, &text, &code) ==
             ERR_OK &&
         text) {
         const char *at = strstr(text, mark);
@@ -91,7 +91,7 @@ void mpi_flags(job_t *job, int np)
     words_free(flags);
     words_free(&job->part_flags);
     job->near_gpus = false;
-    job->mpi_major = mpi_version();
+    job->mpi_major = mpi_version(job);
     if (job->mpi_major >= 5) {
         /* Raw: otherwise it holds a line back until its end, which a progress line does not reach. */
         words_add_list(flags, "--output", ":raw", NULL);
@@ -302,11 +302,11 @@ static void add_parts(job_t *job, words_t *out)
 }
 
 /* The plugin of Slurm that MPI uses. */
-static err_t find_slurm_plugin(const char **out)
+static err_t find_slurm_plugin(job_t *job, const char **out)
 {
     char *text = NULL;
     int code;
-    TRY(launch_output(WORDS("sh", "-c", "srun --mpi=list 2>&1 | grep -owE 'pmix|pmi2'"), VERSION_SEC,
+    TRY(launch_output(job, WORDS("sh", "-c", "srun --mpi=list 2>&1 | grep -owE 'pmix|pmi2'"), VERSION_SEC,
                       VERSION_BYTES, false, &text, &code));
     *out = strstr(text, "pmix") ? "pmix" : strstr(text, "pmi2") ? "pmi2" : NULL;
     mem_free(&text);
@@ -331,7 +331,7 @@ static err_t compose_srun(job_t *job)
             RAISE(ERR_USAGE, "--launcher srun: %s has its own variables or setup; use --launcher mpirun",
                   node->name);
     }
-    TRY(find_slurm_plugin(&plugin));
+    TRY(find_slurm_plugin(job, &plugin));
     words_add(command, "env");
     for (char **at = environ; *at; at++) {
         const char *name = start_text(job, "%.*s", (int)strcspn(*at, "="), *at);

@@ -1056,6 +1056,14 @@ job_that_prints() {
     [ ! -e "$HOSTS/ssh.log" ]
 }
 
+@test "who waits for another program says so" {
+    cc -shared -fPIC -o clock.so "$root/tests/attack/wall_clock.c" || skip "cc does not work here"
+    DPTRAIN_MONOTONIC=$PWD/sec LD_PRELOAD=$PWD/clock.so line --no-checks --interface eth0 --transport tcp \
+        --hosts-command 'echo 6 >"$DPTRAIN_MONOTONIC"; sleep 2; echo a:1,b:1' -- train
+    [ "$status" -eq 0 ]
+    has "waiting for bash -c echo 6" "for at most 60 s" "-H a:1,b:1 "
+}
+
 @test "from a machine outside its hosts: a job that has no rank yet is left alone, and one whose ranks have gone is ended" {
     cc -shared -fPIC -o clock.so "$root/tests/attack/wall_clock.c" || skip "cc does not work here"
     export DPTRAIN_MONOTONIC=$PWD/sec RANKS
