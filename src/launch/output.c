@@ -35,9 +35,11 @@ enum {
     MAX_PARTS = 5
 };
 static const char *const patterns[N_PATTERNS] = {
+    /* After OpenMPI's messages. */
     [SUMMARY] =
-        "^\\[[^]]*\\] ([0-9]+ more process|Set MCA parameter \"orte_base_help)|^mpirun: Forwarding signal |plm:[rs]sh: Warning: "
-        "setpgid|^\\[[^]]*\\] Delaying for 1 seconds|ORTE_ERROR_LOG: Data unpack would read past end", /* after OpenMPI's messages */
+        ("^\\[[^]]*\\] ([0-9]+ more process|Set MCA parameter \"orte_base_help)|^mpirun: Forwarding signal |"
+         "plm:[rs]sh: Warning: setpgid|^\\[[^]]*\\] Delaying for 1 seconds|"
+         "ORTE_ERROR_LOG: Data unpack would read past end"),
     [OF_END] =
         "error: |noticed that process|exiting improperly|lost communication with|MPI_ABORT was invoked|non-zero status",
     [OF_SILENT] = "rank [0-9]+ on ([^ ]+) does not answer",
