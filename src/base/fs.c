@@ -250,14 +250,12 @@ int fs_write_all(int fd, int64_t offset, const void *data, size_t n_bytes)
     return 0;
 }
 
-err_t fs_read_file(const char *path, int64_t max_bytes, char **out, size_t *n_bytes)
+static err_t read_open(int fd, const char *path, int64_t max_bytes, char **out, size_t *n_bytes)
 {
     err_t err = ERR_OK;
     char *bytes = NULL;
     struct stat info;
     int64_t n = 0, room = 0;
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0) RAISE(ERR_USAGE, "cannot read %s: %s", path, strerror(errno));
     /* The size that a pipe or a file in /proc reports is 0, and a record grows while it is read. */
     const int64_t size = fstat(fd, &info) == 0 ? info.st_size : 0, first = size > 4095 ? size : 4095;
     while (n == room && room <= max_bytes) {
@@ -278,21 +276,45 @@ err_t fs_read_file(const char *path, int64_t max_bytes, char **out, size_t *n_by
     bytes = NULL;
 out:
     mem_free(&bytes);
+    return err;
+}
+
+static err_t open_to_read(const char *path, int *fd)
+{
+    *fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (*fd < 0) RAISE(ERR_USAGE, "cannot read %s: %s", path, strerror(errno));
+    return ERR_OK;
+}
+
+err_t fs_read_file(const char *path, int64_t max_bytes, char **out, size_t *n_bytes)
+{
+    int fd;
+    TRY(open_to_read(path, &fd));
+    const err_t err = read_open(fd, path, max_bytes, out, n_bytes);
     close(fd);
     return err;
 }
 
-err_t fs_read_text(const char *path, int64_t max_bytes, char **out)
+err_t fs_read_text_of(int fd, const char *path, int64_t max_bytes, char **out)
 {
     char *text = NULL;
     size_t n;
-    TRY(fs_read_file(path, max_bytes, &text, &n));
+    TRY(read_open(fd, path, max_bytes, &text, &n));
     if (strlen(text) != n) {
         mem_free(&text);
         RAISE(ERR_USAGE, "%s is not a text file: it contains a zero byte", path);
     }
     *out = text;
     return ERR_OK;
+}
+
+err_t fs_read_text(const char *path, int64_t max_bytes, char **out)
+{
+    int fd;
+    TRY(open_to_read(path, &fd));
+    const err_t err = fs_read_text_of(fd, path, max_bytes, out);
+    close(fd);
+    return err;
 }
 
 bool fs_read_line(const char *path, char *out, size_t n_bytes)

@@ -52,6 +52,8 @@ err_t fs_read_file(const char *path, int64_t max_bytes, char **out, size_t *n_by
 
 /* As fs_read_file, for text: ERR_USAGE also if the file contains a NUL. */
 err_t fs_read_text(const char *path, int64_t max_bytes, char **out);
+/* The same of an open file, from where it stands; `path` names it in messages. */
+err_t fs_read_text_of(int fd, const char *path, int64_t max_bytes, char **out);
 
 /* Reads the first line of a small file, such as one in /proc, without its newline, truncated to n_bytes with
  * the NUL. False, with `out` "", if it is unreadable or empty. Raises nothing. */

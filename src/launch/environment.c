@@ -216,16 +216,9 @@ static err_t env_of_folder(job_t *job, const char *home)
         else if (info.st_mode & (S_IWGRP | S_IWOTH))
             say(job, "ignoring %s: others can write it; chmod go-w .dptrain_env", file);
         else {
-            size_t n_read = 0;
             say(job, "reading %s", file);
-            launch_need(mem_new(ENV_FILE_MAX_BYTES + 2, "an environment file", &text));
-            const int reason = fs_read_all(fd, FS_HERE, text, ENV_FILE_MAX_BYTES + 1, &n_read);
-            err = reason || n_read > ENV_FILE_MAX_BYTES || strlen(text) != n_read
-                      ? err_raise(ERR_USAGE, __FILE__, __LINE__, "cannot read %s: %s", file,
-                                  reason                        ? strerror(reason)
-                                  : n_read > ENV_FILE_MAX_BYTES ? "it is larger than 1 MiB"
-                                                                : "it contains a zero byte")
-                      : env_of_text(job, file, text, true);
+            err = fs_read_text_of(fd, file, ENV_FILE_MAX_BYTES, &text);
+            if (err == ERR_OK) err = env_of_text(job, file, text, true);
             mem_free(&text);
         }
     } else
