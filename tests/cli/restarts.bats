@@ -162,6 +162,18 @@ ended() { # sets code
     cat log
 }
 
+# SIGUSR1 asks the job for a checkpoint also when CLEANING has removed files of the launcher.
+asks_for_checkpoint() { # CLEANING
+    plan 'trap "echo checkpoint; exit 0" USR1; trap "exit 1" TERM; '"$1"'; touch "$HOSTS/up"; while :; do sleep 0.05; done'
+    background -np 2 --restarts 3 -- train
+    wait_for grep -q '^started' log
+    wait_for test -e "$HOSTS/up"
+    kill -USR1 "$job"
+    ended
+    [ "$code" -eq 0 ]
+    grep -q '^checkpoint$' log
+}
+
 @test "a job whose only rank is stopped starts again after --timeout" {
     mkdir "$HOSTS/rank"
     cp "$(command -v sleep)" "$HOSTS/rank/dptrain"
@@ -485,7 +497,7 @@ with_shim() { # VARIABLE=VALUE COMMAND...
     export TMPDIR=$BATS_TEST_TMPDIR/tmp
     mkdir "$TMPDIR"
     sed -i 's/ ${CONFIG:-};/ "batch-per-rank = 8";/' "$bin/dptrain"
-    clean='sleep 0.3; until rm -rf "$TMPDIR"/dptrain-job.*; do :; done; sleep 1.8'
+    clean='sleep 0.3; until rm -r "$TMPDIR"/dptrain-run.*; do :; done; sleep 1.8'
     plan "records 0 3; $clean; checkpoint 3; exit 5" "records 3 6; $clean; exit 0"
     supervised -np 2 --restarts 1 --timeout-start 1 -- train
     [ "$status" -eq 0 ]
@@ -493,15 +505,7 @@ with_shim() { # VARIABLE=VALUE COMMAND...
     [[ "$output" != *"printed nothing"* && "$(words 2)" == *"-np 2 "*"train --resume auto" ]]
     [ "$(life end '[.code, .restarts, .useful_steps] | @tsv')" = $'0\t1\t6' ]
     [ -z "$(ls "$TMPDIR")" ]
-    # A signal still asks for a checkpoint.
-    plan 'trap "echo checkpoint; exit 0" USR1; trap "exit 1" TERM; rm -rf "$TMPDIR"/dptrain-job.*; touch "$HOSTS/up"; while :; do sleep 0.05; done'
-    background -np 2 --restarts 3 -- train
-    wait_for grep -q '^started' log
-    wait_for test -e "$HOSTS/up"
-    kill -USR1 "$job"
-    ended
-    [ "$code" -eq 0 ]
-    grep -q '^checkpoint$' log
+    asks_for_checkpoint 'rm -r "$TMPDIR"/dptrain-run.*'
 }
 
 @test "a killed launcher takes its ranks along, also on a kernel without pidfd_open" {
@@ -639,16 +643,8 @@ both() { # COMMAND...
     [ "$code" -eq 0 ]
     [ "$(life end '[.restarts, .useful_steps] | @tsv')" = $'1\t9' ]
     [ -z "$(ls "$TMPDIR")" ]
-    # A signal still asks for a checkpoint.
     rm -rf "$OUT"
-    plan 'trap "echo checkpoint; exit 0" USR1; trap "exit 1" TERM; rm -rf "$TMPDIR"; touch "$HOSTS/up"; while :; do sleep 0.05; done'
-    background -np 2 --restarts 3 -- train
-    wait_for grep -q '^started' log
-    wait_for test -e "$HOSTS/up"
-    kill -USR1 "$job"
-    ended
-    [ "$code" -eq 0 ]
-    grep -q '^checkpoint$' log
+    asks_for_checkpoint 'rm -rf "$TMPDIR"'
 }
 
 @test "a fifo or a link in place of job.jsonl while the job runs: nothing is written there, and the record is whole" {
