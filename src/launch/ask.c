@@ -497,7 +497,7 @@ const char *probe_judge(job_t *job, const node_t *node, const char *hash)
                         ask_cause(job, node, sec));
     const bool needs_daemon =
         strcmp(job->options.launcher, "mpirun") == 0 && !node->is_local && job->how == BY_SSH;
-    const char *slash = strrchr(a->shell, '/'), *shell = slash ? slash + 1 : a->shell;
+    const char *shell = word_base(a->shell);
     if (strcmp(a->program, "missing") == 0)
         message_append(&m, "\nno program %s: copy it there (scripts/on_hosts.sh --copy), or share its folder",
                        job->program);

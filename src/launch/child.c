@@ -16,7 +16,7 @@
 #include "base/clock.h"
 #include "launch/job.h"
 
-enum { TICK_MS = 20, KILL_SEC = 1, PIPE_SEC = 60, TEXT_BYTES = 16 << 10 };
+enum { TICK_MS = 20, KILL_SEC = 1, PIPE_SEC = 60, TEXT_BYTES = 16 << 10, CONFIG_BYTES = 1 << 20 };
 
 /* ---- Signals ---- */
 static const int wanted[] = {SIGTERM, SIGINT, SIGHUP, SIGUSR1};
@@ -353,6 +353,26 @@ err_t launch_output(job_t *job, const words_t *words, double sec, size_t max_byt
     talk.text[1] = NULL;
     talk_free(&talk);
     return ERR_OK;
+}
+
+err_t config_ask(job_t *job, double sec, bool keeps_errors, char **out, int *code)
+{
+    words_t words = {0};
+    words_add(&words, job->program);
+    words_add_all(&words, &job->words);
+    words_add(&words, "--print-config");
+    const err_t err = launch_output(job, &words, sec, CONFIG_BYTES, keeps_errors, out, code);
+    words_free(&words);
+    return err;
+}
+
+const char *config_value(job_t *job, const char *config, const char *name)
+{
+    const size_t n = strlen(name);
+    const char *value = NULL;
+    for (const char *at = config; at && *at; at = strchr(at, '\n'), at += at != NULL)
+        if (strncmp(at, name, n) == 0 && strncmp(at + n, " = ", 3) == 0) value = at + n + 3;
+    return value ? job_text(job, "%.*s", (int)strcspn(value, "\n"), value) : NULL;
 }
 
 err_t user_text(job_t *job, const char *path, size_t max_bytes, const char **out)

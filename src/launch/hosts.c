@@ -4,7 +4,6 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <ifaddrs.h>
-#include <netdb.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -12,7 +11,6 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "base/process.h"
 #include "launch/job.h"
 
 enum { AT_ONCE = 4096, RESOLVE_SEC = 10, COMMAND_SEC = 60, OUTPUT_BYTES = 16 << 20 };
@@ -363,8 +361,8 @@ static void mark_resolved(job_t *job, const int *index, int n, const words_t *mi
     char *text = NULL;
     int code, n_line;
     bool is_found = false;
-    const double left = until - clock_sec();
     for (; n > AT_ONCE; n -= AT_ONCE, index += AT_ONCE) mark_resolved(job, index, AT_ONCE, mine, until);
+    const double left = until - clock_sec();
     if (left <= 0 || signals_pending()) return;
     words_add_list(&words, "getent", "ahosts", NULL);
     for (int i = 0; i < n; i++) words_add(&words, job->nodes[index[i]].name);

@@ -213,15 +213,12 @@ static void check_output(run_t *r)
 static void look_far(run_t *r, double interval_sec)
 {
     job_t *job = r->job;
-    words_t arguments = {0};
     bool has_answer = false, is_alive = false, runs = false;
     if (clock_sec() - r->far_asked < interval_sec) return;
     if (hosts_write_config(job) != ERR_OK) return;
-    words_add(&arguments, job->id);
     job->until_fd = r->watch;
-    const err_t err = ask_hosts(job, "alive", &arguments, SWEEP_SEC);
+    const err_t err = ask_hosts(job, "alive", WORDS(job->id), SWEEP_SEC);
     job->until_fd = -1;
-    words_free(&arguments);
     struct pollfd ended = {.fd = r->watch, .events = POLLIN};
     if (err != ERR_OK || signals_pending() || poll(&ended, 1, 0) > 0) return;
     r->far_asked = clock_sec();
@@ -252,21 +249,14 @@ static bool has_ranks(run_t *r)
 /* The ranks' --timeout. That of train may be in a file; benchmarks do not print theirs. */
 static int64_t find_timeout(job_t *job)
 {
-    words_t words = {0};
     char *text = NULL;
     int code;
-    const char *value = NULL;
     if (job->timeout_sec > 0) return job->timeout_sec;
-    words_add(&words, job->program);
-    words_add_all(&words, &job->words);
-    words_add(&words, "--print-config");
-    if (launch_output(job, &words, 10, 1 << 20, false, &text, &code) == ERR_OK)
-        for (const char *at = text; at && *at; at = strchr(at, '\n'), at += at != NULL)
-            if (strncmp(at, "timeout = ", 10) == 0) value = at + 10;
+    (void)config_ask(job, 10, false, &text, &code);
+    const char *value = config_value(job, text, "timeout");
     if (!value) value = words_value(&job->words, "--timeout");
     const double sec = value ? strtod(value, NULL) : 0;
     mem_free(&text);
-    words_free(&words);
     return job->timeout_sec = sec >= 1 && sec < 1e9 ? (int64_t)sec : DEFAULT_TIMEOUT_SEC;
 }
 
@@ -371,7 +361,7 @@ static void sweep(run_t *r)
 {
     job_t *job = r->job;
     char family[ANSWER_NAME];
-    words_t arguments = {0}, silent = {0};
+    words_t silent = {0};
     node_t *nodes = job->nodes, *asked;
     const int n_nodes = job->n_nodes;
     const bool is_here = job_has_local_node(job);
@@ -388,9 +378,8 @@ static void sweep(run_t *r)
     if (!r->is_full) (void)hosts_write_config(job);
     job->nodes = asked;
     job->n_nodes = n_nodes + !is_here;
-    words_add_list(&arguments, job->id, family, start_text(job, "%d", (int)r->pid), NULL);
     job->is_deaf = true;
-    (void)ask_hosts(job, "sweep", &arguments, SWEEP_SEC);
+    (void)ask_hosts(job, "sweep", WORDS(job->id, family, start_text(job, "%d", (int)r->pid)), SWEEP_SEC);
     job->is_deaf = false;
     for (int i = 0; i < job->n_nodes; i++) {
         const node_t *node = &job->nodes[i];
@@ -420,7 +409,6 @@ static void sweep(run_t *r)
     job->nodes = nodes;
     job->n_nodes = n_nodes;
     words_free(&silent);
-    words_free(&arguments);
 }
 
 /* The last phase of a rank that was killed; "": unknown. */
@@ -514,10 +502,9 @@ static int fail(run_t *r, int code, const char *why)
         snprintf(r->loss.host, sizeof r->loss.host, "%s", r->left.at[0]);
     }
     if (r->is_full) {
-        const char *folder = getenv("TMPDIR");
         code = ERR_SYSTEM;
         message_append(&m, "; %s is full, which can end MPI: free some space, or set TMPDIR",
-                       folder && folder[0] ? folder : "/tmp");
+                       job_temp_folder());
     }
     tell(r, m.text);
     if (code == ERR_PEER && !job->supervisor) message_append(&m, "; %s", restart_words(job));

@@ -45,6 +45,8 @@ const char *words_value(const words_t *words, const char *name);
 
 /* A whole number in [0, 10^15) without anything around it; false: it is not one. Leading zeros are fine. */
 bool word_number(const char *text, int64_t *out);
+/* What follows the last slash. */
+const char *word_base(const char *path);
 /* Letters, digits, dots, dashes and underscores, not beginning with a dash; not empty. */
 bool word_is_name(const char *text);
 
@@ -308,6 +310,8 @@ int ranks_cores(void);
 const char *ranks_cpu_share(job_t *job, const char *list, int k, int n);
 
 /* ---- work.c: files ---- */
+/* $TMPDIR, or /tmp. */
+const char *job_temp_folder(void);
 /* The folder for temporary files, again if a cleaner has removed it. Its files: ssh_config, asked, uri. */
 err_t job_make_work(job_t *job);
 void job_leave_work(job_t *job);
@@ -394,6 +398,10 @@ void launch_nap(double sec);
 err_t launch_output(job_t *job, const words_t *words, double sec, size_t max_bytes, bool keeps_errors,
                     char **out, int *code);
 
+/* What the program prints with --print-config, as launch_output; and an option's value in it, as the program has resolved it, NULL: it is
+ * not set (or `config` is NULL). */
+err_t config_ask(job_t *job, double sec, bool keeps_errors, char **out, int *code);
+const char *config_value(job_t *job, const char *config, const char *name);
 /* The text of a file that the user names, up to a size, in the start's arena. A pipe, such as <(command) in a shell, is read once, by a
  * process of its own, for at most a minute; later starts get the same text. ERR_USAGE. */
 err_t user_text(job_t *job, const char *path, size_t max_bytes, const char **out);

@@ -6,7 +6,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <math.h>
-#include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,19 +18,9 @@
 #include "launch/job.h"
 #include "records/record.h"
 
-enum { CONFIG_BYTES = 1 << 20, CONFIG_SEC = 120, LONGEST_PAUSE_SEC = 60 };
+enum { CONFIG_SEC = 120, LONGEST_PAUSE_SEC = 60 };
 
 /* ---- The training's options ---- */
-/* An option's value, as the program has resolved it; NULL: it is not set. */
-static const char *config_value(job_t *job, const char *config, const char *name)
-{
-    const size_t n = strlen(name);
-    const char *value = NULL;
-    for (const char *at = config; at && *at; at = strchr(at, '\n'), at += at != NULL)
-        if (strncmp(at, name, n) == 0 && strncmp(at + n, " = ", 3) == 0) value = at + n + 3;
-    return value ? job_text(job, "%.*s", (int)strcspn(value, "\n"), value) : NULL;
-}
-
 static int64_t config_number(job_t *job, const char *config, const char *name)
 {
     int64_t number = 0;
@@ -44,19 +33,13 @@ static int64_t config_number(job_t *job, const char *config, const char *name)
  * else -1. */
 static err_t read_options(job_t *job, supervisor_t *s, int *code)
 {
-    words_t words = {0};
     char *text = NULL, stamp[32];
     int ended;
     *code = -1;
     if (!job_is_training(job))
         RAISE(ERR_USAGE, "--restarts is for dptrain train, which resumes from checkpoints; not for '%s'",
               job->words.at[0]);
-    words_add(&words, job->program);
-    words_add_all(&words, &job->words);
-    words_add(&words, "--print-config");
-    err_t err = launch_output(job, &words, CONFIG_SEC, CONFIG_BYTES, true, &text, &ended);
-    words_free(&words);
-    if (err != ERR_OK) return err;
+    TRY(config_ask(job, CONFIG_SEC, true, &text, &ended));
     if (ended == NO_ANSWER) {
         mem_free(&text);
         RAISE(ERR_SYSTEM,
@@ -587,8 +570,7 @@ int launch_run(int argc, char **argv, const char *called_as)
     job->until_fd = -1;
     launch_host_name(host, sizeof host);
     job->host = job_text(job, "%s", host);
-    const char *name = strrchr(called_as, '/');
-    job->speaker = job_text(job, "%s:", name ? name + 1 : called_as);
+    job->speaker = job_text(job, "%s:", word_base(called_as));
     /* Not the ranks' name, for those who look for them. */
     prctl(PR_SET_NAME, "dptrain-run");
     /* Ignored, as some daemons leave it, it would take the children's exit codes. */

@@ -117,8 +117,7 @@ static err_t read_life(life_t *life, int64_t *from, int64_t *end)
 void life_place(char out[ANSWER_NAME])
 {
     char host[128], boot[64] = "", space[64];
-    gethostname(host, sizeof host);
-    host[sizeof host - 1] = '\0';
+    launch_host_name(host, sizeof host);
     fs_read_line("/proc/sys/kernel/random/boot_id", boot, sizeof boot);
     const ssize_t n = readlink("/proc/self/ns/pid", space, sizeof space - 1);
     space[n > 0 ? n : 0] = '\0';

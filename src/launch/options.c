@@ -196,12 +196,6 @@ static int find_option(const char *word, typed_t *out)
     return 0;
 }
 
-static const char *base_name(const char *word)
-{
-    const char *slash = strrchr(word, '/');
-    return slash ? slash + 1 : word;
-}
-
 /* How many words in front, after --, name another launcher whose spellings are taken, as in a command that is typed there. */
 static int launcher_name(const char *const *words, int n)
 {
@@ -209,7 +203,7 @@ static int launcher_name(const char *const *words, int n)
     words += dashes;
     n -= dashes;
     if (n == 0) return 0;
-    const char *name = base_name(words[0]);
+    const char *name = word_base(words[0]);
     if (opt_is_among(name, "mpirun|mpiexec|mpiexec.hydra|orterun|torchrun|horovodrun|deepspeed"))
         return dashes + 1;
     if (n >= 2 && strcmp(name, "accelerate") == 0 && strcmp(words[1], "launch") == 0) return dashes + 2;
@@ -344,7 +338,7 @@ static err_t refuse_launcher(job_t *job, int at)
         words++;
         n--;
     }
-    const char *name = n > 0 ? base_name(words[0]) : "";
+    const char *name = n > 0 ? word_base(words[0]) : "";
     if (strcmp(name, "srun") == 0) return refuse_srun(job, at, words + 1, n - 1);
     if (!opt_is_among(name, "accelerate|jsrun|aprun|prun|flux|colossalai|composer|bpsrun|ray")) return ERR_OK;
     RAISE(ERR_USAGE, "%s is another launcher's: write %s", name, suggest(job, at, WORDS("-np", "N")));
@@ -593,11 +587,11 @@ static err_t read_words(job_t *job, int at, typed_list_t *list)
 {
     const char *const *words = job->given.at + at;
     int n = job->given.n - at;
-    if (n > 0 && strcmp(base_name(words[0]), "dptrain") == 0) { /* as behind mpirun */
+    if (n > 0 && strcmp(word_base(words[0]), "dptrain") == 0) { /* as behind mpirun */
         words++;
         n--;
     }
-    const char *name = n > 0 ? base_name(words[0]) : "", *dot = strrchr(name, '.');
+    const char *name = n > 0 ? word_base(words[0]) : "", *dot = strrchr(name, '.');
     if (strncmp(name, "python", 6) == 0 || (dot && opt_is_among(dot, ".py|.sh"))) {
         const words_t program = {(const char **)words, n};
         RAISE(ERR_USAGE, "dptrain is the program, not %s: write %s", options_line(job, &program),

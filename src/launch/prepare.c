@@ -9,7 +9,6 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "base/process.h"
 #include "launch/job.h"
 #include "records/record.h"
 
@@ -453,11 +452,7 @@ err_t launch_prepare(job_t *job)
     if (job_is_spread(job)) {
         TRY(network_choose(job));
         if (job->prefix) words_add_list(&job->part_flags, "--prefix", job->prefix, NULL);
-        bool is_given = !getenv("CUDA_VISIBLE_DEVICES");
-        for (int i = 0; i < job->x.n; i++)
-            is_given |=
-                strncmp(job->x.at[i], "CUDA_VISIBLE_DEVICES", 20) == 0 && strchr("=", job->x.at[i][20]);
-        if (!is_given)
+        if (getenv("CUDA_VISIBLE_DEVICES") && env_find(&job->x, "CUDA_VISIBLE_DEVICES") < 0)
             say(job,
                 "CUDA_VISIBLE_DEVICES is passed to no other host; -x CUDA_VISIBLE_DEVICES passes it to all");
     }

@@ -10,7 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -103,6 +102,12 @@ bool word_number(const char *text, int64_t *out)
     return true;
 }
 
+const char *word_base(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
 bool word_is_name(const char *text)
 {
     const size_t n = strspn(text, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-");
@@ -182,7 +187,7 @@ void say(job_t *job, const char *format, ...)
 }
 
 /* ---- The temporary folder ---- */
-static const char *temp_folder(void)
+const char *job_temp_folder(void)
 {
     const char *folder = getenv("TMPDIR");
     return folder && folder[0] ? folder : "/tmp";
@@ -210,10 +215,10 @@ static void remove_folder(const char *path)
 static void remove_stale(void)
 {
     char path[FS_PATH_MAX];
-    DIR *folder = opendir(temp_folder());
+    DIR *folder = opendir(job_temp_folder());
     for (const struct dirent *entry; folder && (entry = readdir(folder));) {
         if (strncmp(entry->d_name, "dptrain-run.", 12) != 0 || strlen(entry->d_name) != 18) continue;
-        if (snprintf(path, sizeof path, "%s/%s", temp_folder(), entry->d_name) >= (int)sizeof path ||
+        if (snprintf(path, sizeof path, "%s/%s", job_temp_folder(), entry->d_name) >= (int)sizeof path ||
             !is_own_folder(path))
             continue;
         const int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -234,11 +239,11 @@ err_t job_make_work(job_t *job)
         job->work_fd = -1;
         /* Under its old name, if it can be: ssh's words and the ranks' environment have it. */
         const bool is_again = i == 0 && job->work[0] && mkdir(job->work, 0700) == 0;
-        if (!is_again && (snprintf(job->work, sizeof job->work, "%s/dptrain-run.XXXXXX", temp_folder()) >=
+        if (!is_again && (snprintf(job->work, sizeof job->work, "%s/dptrain-run.XXXXXX", job_temp_folder()) >=
                               (int)sizeof job->work ||
                           !mkdtemp(job->work))) {
             job->work[0] = '\0';
-            RAISE(ERR_SYSTEM, "cannot create a folder in %s: %s", temp_folder(), strerror(errno));
+            RAISE(ERR_SYSTEM, "cannot create a folder in %s: %s", job_temp_folder(), strerror(errno));
         }
         job->work_fd = open(job->work, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
         /* Who removes a stale folder holds the lock for a moment. Some file systems have no locks. */
@@ -280,7 +285,7 @@ err_t job_hold_session(job_t *job)
     const char *base = getenv("OMPI_MCA_orte_tmpdir_base");
     struct stat s;
     if (job->session[0] || job->mpi_major >= 5) return ERR_OK;
-    if (snprintf(folder, sizeof folder, "%s/ompi.%.*s.%d", base && base[0] ? base : temp_folder(),
+    if (snprintf(folder, sizeof folder, "%s/ompi.%.*s.%d", base && base[0] ? base : job_temp_folder(),
                  (int)strcspn(job->host, "."), job->host, (int)geteuid()) >= (int)sizeof folder)
         return ERR_OK;
     if (lstat(folder, &s) == 0 && (!S_ISDIR(s.st_mode) || s.st_uid != geteuid()))
@@ -304,7 +309,7 @@ static int try_space(const job_t *job)
     static char zeros[65536];
     char path[FS_PATH_MAX + 16];
     int reason = 0;
-    snprintf(path, sizeof path, "%s/space", job->work[0] ? job->work : temp_folder());
+    snprintf(path, sizeof path, "%s/space", job->work[0] ? job->work : job_temp_folder());
     const int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (fd < 0) reason = errno;
     for (int n = 0; reason == 0 && n < SPACE_BYTES; n += (int)sizeof zeros)
@@ -328,13 +333,14 @@ err_t job_check_space(const job_t *job)
     if (reason == EFBIG)
         RAISE(ERR_SYSTEM,
               "files may have at most %lld bytes (ulimit -f), and mpirun needs 4 MB in %s: raise the limit",
-              (long long)fs_size_limit(), temp_folder());
+              (long long)fs_size_limit(), job_temp_folder());
     if (reason == ENOSPC || reason == EDQUOT)
         RAISE(ERR_SYSTEM, "%s is full, and mpirun needs 4 MB there: free some space, or set TMPDIR",
-              temp_folder());
+              job_temp_folder());
     /* A missing folder (a cleaner has removed it) does not mean that the disk is full. */
     if (reason != 0 && reason != ENOENT)
-        RAISE(ERR_SYSTEM, "cannot write in %s, where mpirun needs 4 MB: %s", temp_folder(), strerror(reason));
+        RAISE(ERR_SYSTEM, "cannot write in %s, where mpirun needs 4 MB: %s", job_temp_folder(),
+              strerror(reason));
     return ERR_OK;
 }
 
