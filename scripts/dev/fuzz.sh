@@ -20,8 +20,6 @@ Inputs with new coverage are kept in build/fuzz/corpus/TARGET for the next run.
   --mutations N
                instead, without clang: N mutations of each target's seeds, always the same, with gcc's sanitizers (make
                mutations); `build-san/mutations/PROGRAM FINDING` reproduces a finding. scripts/test.sh runs these
-  --hdf5       run only shard and checkpoint, with the metadata's checksums and the file's digest made right after each
-               mutation, so that inputs reach the reader of HDF5
   --list       print the targets and exit
   --no-build   use the existing programs
   -h, --help   show this help
@@ -35,12 +33,17 @@ declare -A program=([png]=image [jpeg]=image [idx]=idx [coco]=coco [results]=res
 declare -A longest=([png]=16384 [jpeg]=16384 [idx]=4096 [coco]=4096 [results]=4096 [shard]=32768 [checkpoint]=49152 [launch]=4096 [job]=4096)
 targets=(png jpeg idx coco results shard checkpoint launch job)
 
-# The first byte selects the kind of input: a shard, an index, an index in memory, a record's annotations.
+# The first byte selects the kind of input: a shard, an index, an index in memory, a record's annotations, a shard's table of
+# contents, an index's.
 make_shard_seeds() { # FOLDER
     "$dptrain" data synth digits --out "$1/digits" --train 3 --val 1 >&2
     "$dptrain" data pack --from "$1/digits" --out "$1/packed" >&2
     { printf '\0'; cat "$1"/packed/train-*.h5; } >"$1/shard"
     { printf '\1'; cat "$1/packed/index.h5"; } >"$1/index"
+    # The plan is that of the target.
+    plan() { sed -E 's/("plan":")[0-9a-f]*/\10000000000000001/'; }
+    { printf '\4'; tail -q -n 1 "$1"/packed/train-*.h5 | plan; } >"$1/shard-table"
+    { printf '\5'; tail -n 1 "$1/packed/index.h5" | plan; } >"$1/index-table"
     # In the layout of src/data/shard/shard.h: 2 × 3 pixels, the name "a", one annotation with RLE 1, 5.
     {
         printf '\3\7\0\0\0\0\0\0\0\2\0\0\0\3\0\0\0\0\0\0\0\1\0\0\0\1\0\0\0\0\0\0\0a\0\0\0\0\0\0\0'
@@ -113,20 +116,22 @@ make_seeds() { # TARGET FOLDER
     launch) make_launch_seeds "$2" ;;
     job) make_job_seeds "$2" ;;
     checkpoint)
-        printf 'dptrain checkpoint 1\nxxh3-128 %032d\nbytes 600\n' 0 >"$2/seal"
-        truncate -s 600 "$2/seal"
-        "$build/tests/tools/checkpoint_sample" "$2/whole"
-        "$build/tests/tools/checkpoint_sample" "$2/many" many
+        # The first byte selects a file, or a table of contents.
+        printf '\0dptrain checkpoint 2\nxxh3-128 %032d\nbytes 600\ntable 590\n' 0 >"$2/seal"
+        truncate -s 601 "$2/seal"
+        "$build/tests/tools/checkpoint_sample" "$2/file"
+        { printf '\0'; cat "$2/file"; } >"$2/whole"
+        { printf '\1'; tail -n 1 "$2/file"; } >"$2/table"
+        rm "$2/file"
         ;;
     esac
 }
 
-seconds=60 mutations=0 may_build=yes build=build dptrain=./dptrain hdf5='' chosen=()
+seconds=60 mutations=0 may_build=yes build=build dptrain=./dptrain chosen=()
 while [[ $# -gt 0 ]]; do
     case $1 in
     --seconds) need_value "$@"; whole_number "$1" "$2" 1; seconds=$((10#$2)); shift 2 ;;
     --mutations) need_value "$@"; whole_number "$1" "$2" 1; mutations=$((10#$2)); shift 2 ;;
-    --hdf5) hdf5=-hdf5 targets=(shard checkpoint); export DPTRAIN_FUZZ_HDF5=1; shift ;;
     --list) printf '%s\n' "${targets[@]}"; exit 0 ;;
     --no-build) may_build=no; shift ;;
     -*) common_option "$1" ;;
@@ -134,7 +139,6 @@ while [[ $# -gt 0 ]]; do
         chosen+=("$1"); shift ;;
     esac
 done
-[[ -z $hdf5 || " ${chosen[*]}" =~ ^(\ (shard|checkpoint))*\ ?$ ]] || die 2 "--hdf5 supports only shard and checkpoint"
 [[ ${#chosen[@]} -gt 0 ]] || chosen=("${targets[@]}")
 cd "$here/../.."
 if ((mutations > 0)); then
@@ -166,7 +170,7 @@ status=0 TIMEFORMAT="%U %S"
 printf '| target | seconds | CPU seconds | inputs | coverage: start | end | corpus | findings |\n'
 printf '|---|---:|---:|---:|---:|---:|---:|---:|\n'
 for target in "${chosen[@]}"; do
-    name=$target$hdf5
+    name=$target
     corpus=build/fuzz/corpus/$name seeds=build/fuzz/seeds/$name findings=build/fuzz/findings/$name
     log=build/fuzz/$name.log
     rm -rf "$seeds"

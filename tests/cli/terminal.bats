@@ -105,7 +105,7 @@ bars() { tr '\r' '\n' | sed -n 's/\x1b\[J$//p' | grep '\[[#-]*\]'; }
         "$dptrain" data show "set$evil"
         "$dptrain" data verify "none$evil" || true
         "$dptrain" train --data "set$evil" "${words[@]}" --batch 2 --steps 1 --out run --verbose
-        "$root/build/tests/tools/h5_craft" run/ckpt-000000000001.h5 classname $'\e]0;x\a\xc2\x9b2'
+        "$root/build/tests/tools/retable" run/ckpt-000000000001.h5 classname '\u001b]0;x\u0007\u009b2'
         "$dptrain" checkpoint show run
         "$dptrain" checkpoint verify run "none$evil" || true
         "$dptrain" eval run --data "set$evil" --split train --device ref --threads 1 || true # the class was renamed

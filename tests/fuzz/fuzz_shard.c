@@ -1,45 +1,60 @@
 /* SPDX-License-Identifier: MIT */
-/* What reads shards; the first byte chooses. Files as they are, shard or index: the seal stands before
- * everything else. With DPTRAIN_FUZZ_HDF5 set the checksums of HDF5's metadata are mended and the right seal is
- * written around them, so that all bytes reach the reader. Then blocks of memory: an index, a record's annotations. */
+/* What reads shards; the first byte chooses. Files as they are, shard or index: the seal stands before everything else. Their
+ * tables of contents, behind some data and under the right seal. Then blocks of memory: an index, a record's annotations. */
 #include <fcntl.h>
 #include <string.h>
 
 #include "base/mem.h"
 #include "data/shard/h5.h"
 #include "data/shard/shard.h"
-#include "store/h5/seal.h"
 #include "tests/fuzz/fuzz.h"
+#include "tests/sealed.h"
 
 enum { N_CATEGORIES = 80 };
 
-/* The plan that the seal says, which the content repeats. */
-static uint64_t plan_inside(const uint8_t *data, size_t n)
+/* The path of a file with these bytes, or with this table. */
+static const char *make_file(const char *kind, bool table, const uint8_t *data, size_t n)
 {
-    const char *at = n > SEAL_BYTES ? memmem(data, SEAL_BYTES - 16, "plan ", 5) : NULL;
-    char digits[17] = "1";
-    if (at) memcpy(digits, at + 5, 16);
-    uint64_t plan = strtoull(digits, NULL, 16);
-    return plan ? plan : 1;
+    static const uint8_t zeros[3000];
+    const char *path = table ? fuzz_file(zeros, sizeof zeros) : fuzz_file(data, n);
+    if (table)
+        sealed_write(path, kind, data, n, (seal_t){.schema = SHARD_SCHEMA, .table = sizeof zeros, .plan = 1});
+    return path;
 }
 
-static void try_file(const char *kind, const uint8_t *data, size_t n)
+static void try_shard(const char *path)
 {
-    const char *path = fuzz_file(data, n);
-    const seal_file_t file = {open(path, O_RDWR | O_CLOEXEC), path, kind};
-    h5_tree_t tree;
-    seal_t seal = {.schema = SHARD_SCHEMA, .plan = plan_inside(data, n)};
+    const seal_file_t file = {open(path, O_RDONLY | O_CLOEXEC), path, "shard"};
+    h5_contents_t contents;
     shard_entry_t entries[4];
     MUST(file.fd >= 0);
-    if (getenv("DPTRAIN_FUZZ_HDF5") && n > SEAL_BYTES) {
-        (void)h5_tree_mend(&file, (int64_t)n);
-        MUST(seal_write(&file, NULL, 0, &seal) == ERR_OK);
-    }
-    err_t err = shard_h5_open(&tree, &file, &seal);
-    if (err == ERR_OK) err = shard_h5_read(&tree, "/records", SHARD_ENTRIES, 4, entries);
+    err_t err = h5_contents_open(&contents, &file, SHARD_SCHEMA);
+    if (err == ERR_OK) err = shard_h5_read(&contents, "/records", SHARD_ENTRIES, 4, entries);
     MUST(err == ERR_OK || err == ERR_DATA);
-    h5_tree_close(&tree);
+    h5_contents_close(&contents);
     close(file.fd);
+}
+
+static char folder[] = "/tmp/dptrain-fuzz-XXXXXX", link_path[sizeof folder + sizeof SHARD_INDEX_NAME];
+
+static void remove_folder(void)
+{
+    unlink(link_path);
+    rmdir(folder);
+}
+
+/* An index is read by its folder, which has a link to the file. */
+static void try_index_file(const char *path)
+{
+    shard_index_t *index = NULL;
+    if (!link_path[0]) {
+        MUST(mkdtemp(folder) && atexit(remove_folder) == 0);
+        snprintf(link_path, sizeof link_path, "%s/" SHARD_INDEX_NAME, folder);
+        MUST(symlink(path, link_path) == 0);
+    }
+    err_t err = shard_index_read(folder, &index, NULL);
+    MUST((err == ERR_OK && index) || err == ERR_DATA);
+    shard_index_free(&index);
 }
 
 /* As it comes, and with its own length in its head, without which nothing more is looked at. */
@@ -85,19 +100,12 @@ static void try_notes(const uint8_t *data, size_t n)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 {
     if (n == 0) return 0;
-    switch (data[0] % 4) {
-    case 0:
-        try_file("shard", data + 1, n - 1);
-        break;
-    case 1:
-        try_file("index", data + 1, n - 1);
-        break;
-    case 2:
-        try_index(data + 1, n - 1);
-        break;
-    default:
-        try_notes(data + 1, n - 1);
-    }
+    const int what = data[0] % 6;
+    data++, n--;
+    if (what == 0 || what == 4) try_shard(make_file("shard", what == 4, data, n));
+    if (what == 1 || what == 5) try_index_file(make_file("index", what == 5, data, n));
+    if (what == 2) try_index(data, n);
+    if (what == 3) try_notes(data, n);
     MUST(mem_live() == 0);
     return 0;
 }

@@ -12,13 +12,6 @@ setup() { root=$(cd "$BATS_TEST_DIRNAME/../.." && pwd); }
     for target in $("$root/scripts/dev/fuzz.sh" --list); do [[ $output =~ "| $target | - | "[0-9.]+" | 8000 | - | - | - | 0 |" ]]; done
 }
 
-@test "the HDF5 behind mended checksums too" {
-    run "$root/scripts/dev/fuzz.sh" --no-build --mutations 3000 --hdf5
-    echo "$output"
-    [ "$status" -eq 0 ]
-    [[ $output == *"| shard-hdf5 | "*"| checkpoint-hdf5 | "* ]]
-}
-
 @test "an input that ends a target is kept, and ends it again" {
     cd "$BATS_TEST_TMPDIR"
     printf '#include "tests/fuzz/fuzz.h"\n%s\n' \

@@ -108,7 +108,7 @@ typedef struct sample {
     uint8_t bytes[2 * 3 * 2 * 2 * 2];
     char names[SAMPLE_MANY][32];
     ckpt_array_t arrays[8 + SAMPLE_MANY];
-    ckpt_attr_t attrs[9];
+    h5_attr_t attrs[14];
     ckpt_content_t content;
 } sample_t;
 
@@ -139,11 +139,11 @@ static inline void sample_fill(sample_t *s, bool large)
             s->arrays[n++] = (ckpt_array_t){s->names[i], DTYPE_F32, shape_1d(3), s->large + i, "W"};
         }
     }
-    const ckpt_attr_t attrs[] = {ckpt_text("model", "lenet5"),           ckpt_text("empty", ""),
-                                 ckpt_text("note", "größer als 9×9"),    ckpt_int("step", 123456789012345),
-                                 ckpt_int("lowest", INT64_MIN),          ckpt_real("lr", 0.1),
-                                 ckpt_real("minus_zero", -0.0),          ckpt_real("infinite", INFINITY),
-                                 ckpt_text("options", "{\"batch\": 64}")};
+    const h5_attr_t attrs[] = {h5_text("model", "lenet5"),           h5_text("empty", ""),
+                               h5_text("note", "größer als 9×9"),    h5_int("step", 123456789012345),
+                               h5_int("lowest", INT64_MIN),          h5_real("lr", 0.1),
+                               h5_real("minus_zero", -0.0),          h5_real("infinite", INFINITY),
+                               h5_text("options", "{\"batch\": 64}")};
     memcpy(s->attrs, attrs, sizeof attrs);
     s->content = (ckpt_content_t){s->arrays, n, s->attrs, sizeof attrs / sizeof attrs[0]};
 }

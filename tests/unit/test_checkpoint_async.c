@@ -18,7 +18,7 @@ enum { N = 5000 };
 static float values[N];
 static char name[64];
 
-static ckpt_content_t content_of(const ckpt_array_t *array, const ckpt_attr_t *attr)
+static ckpt_content_t content_of(const ckpt_array_t *array, const h5_attr_t *attr)
 {
     return (ckpt_content_t){array, 1, attr, 1};
 }
@@ -46,7 +46,7 @@ static err_t submit_and_scribble(ckpt_async_t *async, const char *folder, int64_
     snprintf(name, sizeof name, "/params/w");
     values[0] = first;
     ckpt_array_t array = {name, DTYPE_F32, shape_1d(N), values, "I"};
-    ckpt_attr_t attr = ckpt_text("note", text);
+    h5_attr_t attr = h5_text("note", text);
     ckpt_content_t content = content_of(&array, &attr);
     err_t err = ckpt_async_submit(async, folder, step, (ckpt_keep_t){2, -1}, &content, n_deferred);
     if (err == ERR_OK) ckpt_async_copied(async);

@@ -9,12 +9,12 @@
 #include "tests/tap.h"
 #include "tests/unit/checkpoint_sample.h"
 
-static bool attr_equal(const ckpt_attr_t *a, const ckpt_attr_t *b)
+static bool attr_equal(const h5_attr_t *a, const h5_attr_t *b)
 {
     if (!a || !b || a->type != b->type) return false;
-    if (a->type == CKPT_TEXT) return strcmp(a->text, b->text) == 0;
-    if (a->type == CKPT_INT) return a->integer == b->integer;
-    return memcmp(&a->real, &b->real, sizeof a->real) == 0;
+    if (a->type == H5_TEXT) return strcmp(a->text, b->text) == 0;
+    if (a->type == H5_INT) return a->integer == b->integer;
+    return memcmp(&a->real, &b->real, sizeof a->real) == 0 || (isnan(a->real) && isnan(b->real));
 }
 
 static bool array_equal(checkpoint_t *c, const ckpt_array_t *a)
@@ -57,24 +57,35 @@ static void test_round_trip(const char *path, bool large, const char *what)
     free(s.large);
 }
 
-/* Text far beyond the 64 KB that an attribute may have in older files. */
-static void test_long_text(const char *path)
+/* Many arrays in a group, many attributes, a text far beyond the 64 KB that an attribute may have in older files. */
+static void test_many(const char *path)
 {
-    enum { N = 1000000 };
-    char *text = malloc(N + 1);
-    ASSERT(text);
-    memset(text, 'x', N);
-    text[N] = '\0';
-    const ckpt_attr_t attrs[] = {ckpt_text("options", text), ckpt_int("step", 1)};
-    ckpt_content_t content = {NULL, 0, attrs, 2};
+    enum { N_MANY = 3000, N_ATTRS = 1000, N_TEXT = 1000000 };
+    static ckpt_array_t arrays[N_MANY];
+    static h5_attr_t attrs[N_ATTRS];
+    static char names[N_MANY][96], text[N_TEXT + 1];
+    static int32_t values[N_MANY];
     checkpoint_t *c = NULL;
-    const char *back = "";
-    OK_CALL(checkpoint_write(path, &content), "a text of 1 MB is written over the older file");
-    OK(checkpoint_open(path, &c) == ERR_OK && checkpoint_get_text(c, "options", &back) == ERR_OK &&
-           strcmp(text, back) == 0 && checkpoint_array_count(c) == 0,
-       "and read; nothing of the older file is left");
+    memset(text, 'x', N_TEXT);
+    for (int i = 0; i < N_MANY; i++) {
+        snprintf(names[i], sizeof names[i], "/group/array %0*d", 8 + i % 60, i);
+        values[i] = i * 7919;
+        arrays[i] = (ckpt_array_t){.name = names[i], .dtype = DTYPE_I32, .data = &values[i], .meaning = "O"};
+    }
+    for (int i = 0; i < N_ATTRS; i++)
+        attrs[i] = i == 0 ? h5_text(names[i] + 7, text) : h5_int(names[i] + 7, values[i]);
+    const ckpt_content_t content = {arrays, N_MANY, attrs, N_ATTRS};
+    OK_CALL(checkpoint_write(path, &content), "%d arrays and %d attributes are written over the older file",
+            N_MANY, N_ATTRS);
+    bool same = checkpoint_open(path, &c) == ERR_OK && checkpoint_array_count(c) == N_MANY &&
+                checkpoint_attr_count(c) == N_ATTRS + 1;
+    for (int i = 0; same && i < N_MANY; i++) same = array_equal(c, &arrays[i]);
+    for (int i = 0; same && i < N_ATTRS; i++)
+        same = attr_equal(checkpoint_find_attr(c, attrs[i].name), &attrs[i]);
+    for (int i = 1; same && i < N_MANY; i++)
+        same = strcmp(checkpoint_array(c, i - 1)->name, checkpoint_array(c, i)->name) < 0;
+    OK(same, "and read, in the order of their names; nothing of the older file is left");
     checkpoint_close(&c);
-    free(text);
 }
 
 static void test_refusals(const char *path)
@@ -124,8 +135,9 @@ static void test_form(const char *path)
     char expected[SEAL_BYTES] = "", *data = sample_slurp(path, &n_bytes);
     XXH128_hash_t h = XXH3_128bits(data + SEAL_BYTES, n_bytes - SEAL_BYTES);
     snprintf(expected, sizeof expected,
-             "dptrain checkpoint 1\nxxh3-128 %016" PRIx64 "%016" PRIx64 "\nbytes %zu\n", (uint64_t)h.high64,
-             (uint64_t)h.low64, n_bytes);
+             "dptrain checkpoint 2\nxxh3-128 %016" PRIx64 "%016" PRIx64 "\nbytes %zu\ntable %zu\n",
+             (uint64_t)h.high64, (uint64_t)h.low64, n_bytes,
+             (size_t)((char *)memmem(data, n_bytes, "\n{\"attributes\":", 15) - data));
     OK(memcmp(expected, data, SEAL_BYTES) == 0, "the seal is the documented text");
     hid_t file = H5Fopen(path, H5F_ACC_RDONLY, H5P_DEFAULT), props = H5Fget_create_plist(file);
     hsize_t user_block = 0;
@@ -134,14 +146,14 @@ static void test_form(const char *path)
     ASSERT(H5Fget_info2(file, &info) >= 0);
     OK(info.super.version >= 3 && user_block == SEAL_BYTES,
        "latest format (superblock %u) after a user block", info.super.version);
-    h5_close(&props);
+    H5Pclose(props);
     hid_t set = H5Dopen2(file, "/optimizer/momentum", H5P_DEFAULT);
     haddr_t offset = H5Dget_offset(set);
     OK(offset % 512 == 0 && offset < n_bytes &&
            memcmp(data + offset, s.large, SAMPLE_LARGE * sizeof(float)) == 0,
        "a large array is one block at a multiple of 512 ( %llu)", (unsigned long long)offset);
-    h5_close(&set);
-    h5_close(&file);
+    H5Dclose(set);
+    H5Fclose(file);
     sleep(1); /* a time of writing in the file would now differ */
     ASSERT(checkpoint_write(path, &s.content) == ERR_OK);
     OK(sample_same(path, data, n_bytes), "equal content gives equal files");
@@ -190,7 +202,7 @@ static void test_tools(const char *path)
 static void test_bare_name(void)
 {
     char before[FS_PATH_MAX];
-    const ckpt_attr_t attr = ckpt_int("step", 1);
+    const h5_attr_t attr = h5_int("step", 1);
     ckpt_content_t content = {NULL, 0, &attr, 1};
     ASSERT(getcwd(before, sizeof before) && chdir(sample_folder) == 0);
     OK_CALL(checkpoint_write("bare.h5", &content), "a name without a folder is written");
@@ -204,7 +216,7 @@ static err_t compare_floats(const float *a, const float *b, int64_t n, double wi
     char paths[2][FS_PATH_MAX];
     for (int i = 0; i < 2; i++) {
         const ckpt_array_t array = {"/params/w", DTYPE_F32, shape_1d(n), i ? b : a, ""};
-        const ckpt_attr_t attrs[] = {ckpt_text("model", "mlp"), ckpt_int("step", 1)};
+        const h5_attr_t attrs[] = {h5_text("model", "mlp"), h5_int("step", 1)};
         const ckpt_content_t content = {&array, 1, attrs, 2};
         sample_path(paths[i], i ? "b.h5" : "a.h5");
         ASSERT(checkpoint_write(paths[i], &content) == ERR_OK);
@@ -246,7 +258,7 @@ int main(void)
     tap_plan(8 + 8 + 2 + 11 + 5 + 5 + 3 + 10);
     test_round_trip(path, false, "small");
     test_round_trip(path, true, "large");
-    test_long_text(path);
+    test_many(path);
     test_refusals(path);
     test_form(path);
     test_tools(path);

@@ -37,7 +37,7 @@ static bool is_there(const char *name)
 static void write_step(int64_t step)
 {
     char path[FS_PATH_MAX];
-    const ckpt_attr_t attr = ckpt_int("step", step);
+    const h5_attr_t attr = h5_int("step", step);
     ckpt_content_t content = {NULL, 0, &attr, 1};
     ASSERT(checkpoint_store_path(sample_folder, step, path) == ERR_OK);
     ASSERT(checkpoint_write(path, &content) == ERR_OK);

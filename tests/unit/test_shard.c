@@ -302,48 +302,10 @@ static void test_places(void)
        "and names of what writers leave");
 }
 
-/* Makes a file say that it is of schema 1, which had the same layout. */
-static seal_t make_old(const char *name, const char *kind)
-{
-    const int64_t schema = 1;
-    char path[FS_PATH_MAX];
-    sample_path(path, name);
-    hid_t file = H5Fopen(path, H5F_ACC_RDWR, H5P_DEFAULT), attr = H5Aopen(file, "schema", H5P_DEFAULT);
-    ASSERT(attr >= 0 && H5Awrite(attr, H5T_NATIVE_INT64, &schema) >= 0 && H5Aclose(attr) >= 0 &&
-           H5Fclose(file) >= 0);
-    seal_t seal = {.schema = schema, .plan = 7};
-    const seal_file_t sealed = {open(path, O_RDWR), path, kind};
-    ASSERT(seal_write(&sealed, NULL, 0, &seal) == ERR_OK && close(sealed.fd) == 0);
-    return seal;
-}
-
-static void test_old_schema(void)
-{
-    static const char name[] = "val-00000-of-00001.h5";
-    seal_t seal;
-    int n_told = 0;
-    const shard_report_t report = {tell, &n_told};
-    shard_index_t *index = sample_pack(7, &seal), *again = NULL;
-    shard_file_t *file = &index->files[SPLIT_VAL][0];
-    seal = make_old(name, "shard");
-    file->n_bytes = seal.n_bytes;
-    file->digest_high = seal.digest_high;
-    file->digest_low = seal.digest_low;
-    ASSERT(shard_index_write(index, sample_folder, &seal) == ERR_OK);
-    make_old(SHARD_INDEX_NAME, "index");
-    OK_CALL(shard_index_read(sample_folder, &again, NULL), "an index of schema 1 is read");
-    OK(again && shard_verify(sample_folder, again, SPLIT_VAL, 0, &report) == ERR_OK && n_told == 0,
-       "and a shard of schema 1 verified");
-    shard_index_free(&again);
-    shard_index_free(&index);
-    sample_clear();
-}
-
 int main(void)
 {
     sample_begin();
-    h5_quiet();
-    tap_plan(7 + 1 + 3 + 1 + 2 + 8 + 4 + 2 + 1);
+    tap_plan(7 + 1 + 3 + 1 + 2 + 8 + 4 + 1);
     test_round_trip();
     test_same_bytes();
     sample_clear();
@@ -351,7 +313,6 @@ int main(void)
     test_many();
     test_refused();
     test_places();
-    test_old_schema();
     OK(sample_balanced(), "nothing stays open or allocated");
     sample_clear();
     rmdir(sample_folder);

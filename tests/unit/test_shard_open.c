@@ -67,7 +67,6 @@ int main(int argc, char **argv)
     if (system("strace -o /dev/null true >/dev/null 2>&1") != 0)
         tap_skip_all("strace is not here, or may not trace");
     sample_begin();
-    h5_quiet();
     char log[FS_PATH_MAX], tmp[] = "/tmp/dptrain-trace-XXXXXX";
     int fd = mkstemp(tmp);
     ASSERT(fd >= 0 && close(fd) == 0);

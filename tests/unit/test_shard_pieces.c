@@ -205,7 +205,6 @@ int main(int argc, char **argv)
 {
     if (argc > 2) return child(argv[1], argv[2]);
     sample_begin();
-    h5_quiet();
     seal_t seal;
     shard_index_t *index = sample_pack_many(N_SHARDS, EACH);
     ASSERT(shard_index_write(index, sample_folder, &seal) == ERR_OK);

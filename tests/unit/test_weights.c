@@ -467,7 +467,7 @@ static void check_h5(void)
     unlink(path);
 }
 
-/* The network of a checkpoint: without the attribute, that of earlier versions. */
+/* The network of a checkpoint: without the attribute, the one that --stem auto builds. */
 static void check_stems(void)
 {
     static const struct {
@@ -482,15 +482,17 @@ static void check_stems(void)
     const float one = 1;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const ckpt_array_t array = {.name = "/x", .dtype = DTYPE_F32, .shape = shape_1d(1), .data = &one};
-        const ckpt_attr_t attrs[] = {ckpt_text("model", cases[i].model),
-                                     ckpt_int("height", 32),
-                                     ckpt_int("width", 32),
-                                     ckpt_int("channels", 1),
-                                     ckpt_int("n_classes", 10),
-                                     ckpt_real("mean", 0),
-                                     ckpt_real("std", 1),
-                                     ckpt_text("stem", cases[i].stem)};
-        const ckpt_content_t content = {&array, 1, attrs, cases[i].stem ? 8 : 7};
+        const h5_attr_t attrs[] = {h5_text("model", cases[i].model),
+                                   h5_int("height", 32),
+                                   h5_int("width", 32),
+                                   h5_int("channels", 1),
+                                   h5_int("n_classes", 10),
+                                   h5_real("mean", 0),
+                                   h5_real("std", 1),
+                                   h5_text("precision", "fp32"),
+                                   h5_int("multi_label", 0),
+                                   h5_text("stem", cases[i].stem)};
+        const ckpt_content_t content = {&array, 1, attrs, cases[i].stem ? 10 : 9};
         checkpoint_t *checkpoint = NULL;
         graph_t *g = NULL;
         pixel_norm_t norm;

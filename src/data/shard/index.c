@@ -243,6 +243,80 @@ err_t shard_index_check(const shard_index_t *index, const char *path)
     return err == ERR_OK ? err : err_context(err, "cannot use the index %s", path);
 }
 
+/* ---- Arrays ---- */
+#define MEMBER(struct, field, type)                                                                          \
+    {                                                                                                        \
+#field, offsetof(struct, field), type                                                                \
+    }
+static const h5_member_t entry_members[] = {
+    MEMBER(shard_entry_t, shard, "i4"),       MEMBER(shard_entry_t, label, "i4"),
+    MEMBER(shard_entry_t, offset, "i8"),      MEMBER(shard_entry_t, n_bytes, "i8"),
+    MEMBER(shard_entry_t, hash, "u8"),        MEMBER(shard_entry_t, notes_offset, "i8"),
+    MEMBER(shard_entry_t, notes_bytes, "i8"), MEMBER(shard_entry_t, notes_hash, "u8"),
+    MEMBER(shard_entry_t, width, "i4"),       MEMBER(shard_entry_t, height, "i4"),
+    MEMBER(shard_entry_t, id, "i8"),          {NULL, 0, NULL},
+};
+static const h5_member_t file_members[] = {
+    MEMBER(shard_file_t, name, "t64"),
+    MEMBER(shard_file_t, first, "i8"),
+    MEMBER(shard_file_t, n_samples, "i8"),
+    MEMBER(shard_file_t, n_bytes, "i8"),
+    MEMBER(shard_file_t, n_annotations, "i8"),
+    MEMBER(shard_file_t, n_crowds, "i8"),
+    MEMBER(shard_file_t, digest_high, "u8"),
+    MEMBER(shard_file_t, digest_low, "u8"),
+    {NULL, 0, NULL},
+};
+static const h5_member_t category_members[] = {
+    MEMBER(shard_category_t, id, "i8"),
+    MEMBER(shard_category_t, name, "t256"),
+    MEMBER(shard_category_t, supergroup, "t256"),
+    {NULL, 0, NULL},
+};
+#undef MEMBER
+
+static const struct {
+    const char *name;
+    const h5_member_t *members;
+} types[] = {
+    [SHARD_BYTES] = {"u1", NULL},
+    [SHARD_ENTRIES] = {"struct72", entry_members},
+    [SHARD_FILES] = {"struct120", file_members},
+    [SHARD_CATEGORIES] = {"struct520", category_members},
+};
+_Static_assert(sizeof(shard_entry_t) == 72 && sizeof(shard_file_t) == 120 &&
+                   sizeof(shard_category_t) == 520 && SHARD_NAME_MAX == 64 && SHARD_TEXT_MAX == 256,
+               "elements have no padding");
+
+err_t shard_h5_make(h5_file_t *file, const char *name, shard_type_t type, int64_t count, const void *data,
+                    int64_t *offset)
+{
+    h5_array_t array = {.name = name,
+                        .type = types[type].name,
+                        .n_dims = 1,
+                        .dims = {count},
+                        .members = types[type].members,
+                        .data = data};
+    TRY(h5_file_put_array(file, &array));
+    if (offset) *offset = array.offset;
+    return ERR_OK;
+}
+
+err_t shard_h5_read(const h5_contents_t *contents, const char *name, shard_type_t type, int64_t count,
+                    void *out)
+{
+    const char *kind = contents->file.kind, *path = contents->file.path;
+    const h5_array_t *array = h5_contents_array(contents, name);
+    if (!array) RAISE(ERR_DATA, "the %s %s has no array %s", kind, path, name);
+    if (strcmp(array->type, types[type].name) != 0 || array->n_dims != 1 || array->dims[0] != count)
+        RAISE(ERR_DATA,
+              "the %s %s: the array %s differs in type or length from what dptrain writes (%" PRId64
+              " elements)",
+              kind, path, name, count);
+    return h5_contents_read(contents, array, out);
+}
+
+/* ---- The file ---- */
 /* The head's numbers, as attributes. */
 static const struct {
     const char *name;
@@ -258,70 +332,70 @@ static const struct {
     {"resize", offsetof(shard_head_t, resize)},
     {"quality", offsetof(shard_head_t, quality)},
 };
-enum { N_NUMBERS = sizeof numbers / sizeof numbers[0], N_PARTS = 2 * SPLIT_COUNT + 1 };
+enum { N_NUMBERS = sizeof numbers / sizeof numbers[0] };
 
-static err_t write_hdf5(const shard_index_t *index, const fs_temp_t *temp, seal_part_t parts[N_PARTS])
-{
-    h5_file_t f;
-    const shard_head_t *head = index->head;
-    char name[64];
-    err_t err;
-    TRY_OUT(err, h5_file_create(&f, temp->kind, temp->path, temp->fd));
-    TRY_OUT(err, shard_h5_write_int(&f, "schema", SHARD_SCHEMA));
-    for (int i = 0; i < N_NUMBERS; i++) {
-        int64_t value;
-        memcpy(&value, (const char *)head + numbers[i].offset, sizeof value);
-        TRY_OUT(err, shard_h5_write_int(&f, numbers[i].name, value));
-    }
-    TRY_OUT(err, shard_h5_write_hash(&f, "plan", head->plan));
-    TRY_OUT(err, shard_h5_write_hash(&f, "data_xxh3", head->data_hash));
-    TRY_OUT(err, shard_h5_write_text(&f, "source_kind", head->source_kind));
-    TRY_OUT(err, shard_h5_write_text(&f, "source_path", head->source_path));
-    TRY_OUT(err, shard_h5_make(&f, "categories", SHARD_CATEGORIES, head->n_categories, index->categories,
-                               parts++));
-    for (int s = 0; s < SPLIT_COUNT; s++) {
-        TRY_OUT(err, h5_file_make_group(&f, split_names[s]));
-        snprintf(name, sizeof name, "%s/shards", split_names[s]);
-        TRY_OUT(err, shard_h5_make(&f, name, SHARD_FILES, head->n_shards[s], index->files[s], parts++));
-        snprintf(name, sizeof name, "%s/records", split_names[s]);
-        TRY_OUT(err, shard_h5_make(&f, name, SHARD_ENTRIES, head->n_samples[s], index->entries[s], parts++));
-    }
-out:
-    return h5_file_close(&f, err);
-}
+static const char *const
+    shards_names[SPLIT_COUNT] = {[SPLIT_TRAIN] = "/train/shards", [SPLIT_VAL] = "/val/shards"},
+    *const records_names[SPLIT_COUNT] = {[SPLIT_TRAIN] = "/train/records", [SPLIT_VAL] = "/val/records"};
 
 err_t shard_index_write(const shard_index_t *index, const char *folder, seal_t *seal)
 {
+    const shard_head_t *head = index->head;
     fs_temp_t temp;
-    char path[FS_PATH_MAX];
-    seal_part_t parts[N_PARTS];
+    h5_file_t *f = NULL;
+    char path[FS_PATH_MAX], hash[17];
     err_t err;
-    int n = 0;
-    *seal = (seal_t){.schema = SHARD_SCHEMA, .plan = index->head->plan};
+    *seal = (seal_t){.schema = SHARD_SCHEMA, .plan = head->plan};
     TRY(fs_join(path, folder, SHARD_INDEX_NAME));
     TRY_OUT(err, fs_temp_open(&temp, "index", path));
-    TRY_OUT(err, write_hdf5(index, &temp, parts));
-    for (int i = 0; i < N_PARTS; i++)
-        if (parts[i].n_bytes > 0) parts[n++] = parts[i];
-    const seal_file_t sealed = {temp.fd, temp.path, temp.kind};
-    TRY_OUT(err, seal_write(&sealed, parts, n, seal));
-    err = fs_temp_commit(&temp);
+    TRY_OUT(err, h5_file_create(&(seal_file_t){temp.fd, temp.path, temp.kind}, seal, &f));
+    for (int i = 0; i < N_NUMBERS; i++) {
+        h5_attr_t number = h5_int(numbers[i].name, 0);
+        memcpy(&number.integer, (const char *)head + numbers[i].offset, sizeof number.integer);
+        TRY_OUT(err, h5_file_put_attr(f, &number));
+    }
+    snprintf(hash, sizeof hash, "%016" PRIx64, head->data_hash);
+    const h5_attr_t texts[] = {h5_text("data_xxh3", hash), h5_text("source_kind", head->source_kind),
+                               h5_text("source_path", head->source_path)};
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) TRY_OUT(err, h5_file_put_attr(f, &texts[i]));
+    TRY_OUT(err,
+            shard_h5_make(f, "/categories", SHARD_CATEGORIES, head->n_categories, index->categories, NULL));
+    for (int s = 0; s < SPLIT_COUNT; s++) {
+        TRY_OUT(err,
+                shard_h5_make(f, shards_names[s], SHARD_FILES, head->n_shards[s], index->files[s], NULL));
+        TRY_OUT(err, shard_h5_make(f, records_names[s], SHARD_ENTRIES, head->n_samples[s], index->entries[s],
+                                   NULL));
+    }
 out:
+    err = h5_file_close(&f, err, seal);
+    if (err == ERR_OK) err = fs_temp_commit(&temp);
     fs_temp_discard(&temp);
     return err;
 }
 
-static err_t read_head(const h5_tree_t *tree, const seal_t *seal, shard_head_t *head)
+static err_t read_text(const h5_contents_t *c, const char *name, char *out, size_t n_bytes)
 {
+    const char *text;
+    TRY(h5_contents_text(c, name, &text));
+    if (strlen(text) >= n_bytes)
+        RAISE(ERR_DATA, "the index %s: the attribute %s is longer than %zu bytes", c->file.path, name,
+              n_bytes - 1);
+    memcpy(out, text, strlen(text) + 1);
+    return ERR_OK;
+}
+
+static err_t read_head(const h5_contents_t *c, shard_head_t *head)
+{
+    const seal_t *seal = &c->seal;
     for (int i = 0; i < N_NUMBERS; i++) {
         int64_t value;
-        TRY(shard_h5_read_int(tree, numbers[i].name, &value));
+        TRY(h5_contents_int(c, numbers[i].name, &value));
         memcpy((char *)head + numbers[i].offset, &value, sizeof value);
     }
-    head->plan = seal->plan;
-    TRY(shard_h5_read_hash(tree, "data_xxh3", &head->data_hash));
-    TRY(shard_h5_read_text(tree, "source_kind", head->source_kind, sizeof head->source_kind));
-    TRY(shard_h5_read_text(tree, "source_path", head->source_path, sizeof head->source_path));
+    TRY(h5_contents_hash(c, "plan", &head->plan));
+    TRY(h5_contents_hash(c, "data_xxh3", &head->data_hash));
+    TRY(read_text(c, "source_kind", head->source_kind, sizeof head->source_kind));
+    TRY(read_text(c, "source_path", head->source_path, sizeof head->source_path));
     /* Counts are limited by the file's size, so that hostile ones cost no memory. */
     int64_t most = seal->n_bytes / (int64_t)sizeof(shard_entry_t);
     bool fits =
@@ -329,31 +403,27 @@ static err_t read_head(const h5_tree_t *tree, const seal_t *seal, shard_head_t *
     for (int s = 0; s < SPLIT_COUNT; s++)
         fits &= head->n_samples[s] >= 0 && head->n_samples[s] <= most && head->n_shards[s] >= 0 &&
                 head->n_shards[s] <= most;
-    if (!fits) RAISE(ERR_DATA, "the index %s has larger counts than its size allows", tree->file.path);
+    if (!fits) RAISE(ERR_DATA, "the index %s has larger counts than its size allows", c->file.path);
     return ERR_OK;
 }
 
 static err_t read_index(const char *path, int fd, shard_index_t **index, seal_t *seal)
 {
-    const seal_file_t sealed = {fd, path, "index"};
-    h5_tree_t tree;
+    h5_contents_t c;
     shard_head_t head = {0};
     err_t err;
-    TRY_OUT(err, shard_h5_open(&tree, &sealed, seal));
-    TRY_OUT(err, read_head(&tree, seal, &head));
+    TRY_OUT(err, h5_contents_open(&c, &(seal_file_t){fd, path, "index"}, SHARD_SCHEMA));
+    TRY_OUT(err, read_head(&c, &head));
     TRY_OUT(err, shard_index_new(&head, index));
     const shard_index_t *to = *index;
-    TRY_OUT(err,
-            shard_h5_read(&tree, "/categories", SHARD_CATEGORIES, to->head->n_categories, to->categories));
+    TRY_OUT(err, shard_h5_read(&c, "/categories", SHARD_CATEGORIES, head.n_categories, to->categories));
     for (int s = 0; s < SPLIT_COUNT; s++) {
-        char name[64];
-        snprintf(name, sizeof name, "/%s/shards", split_names[s]);
-        TRY_OUT(err, shard_h5_read(&tree, name, SHARD_FILES, to->head->n_shards[s], to->files[s]));
-        snprintf(name, sizeof name, "/%s/records", split_names[s]);
-        TRY_OUT(err, shard_h5_read(&tree, name, SHARD_ENTRIES, to->head->n_samples[s], to->entries[s]));
+        TRY_OUT(err, shard_h5_read(&c, shards_names[s], SHARD_FILES, head.n_shards[s], to->files[s]));
+        TRY_OUT(err, shard_h5_read(&c, records_names[s], SHARD_ENTRIES, head.n_samples[s], to->entries[s]));
     }
+    *seal = c.seal;
 out:
-    h5_tree_close(&tree);
+    h5_contents_close(&c);
     return err;
 }
 

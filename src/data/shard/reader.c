@@ -503,10 +503,11 @@ static err_t look_at_record(look_t *l, int64_t i)
 }
 
 /* Compares the file's table with the index. */
-static err_t compare_tables(const look_t *l, const h5_tree_t *tree, const seal_t *seal)
+static err_t compare_tables(const look_t *l, const h5_contents_t *c)
 {
     shard_entry_t *entries = NULL;
     const shard_file_t *file = l->file;
+    const seal_t *seal = &c->seal;
     if (seal->plan != l->index->head->plan)
         RAISE(ERR_DATA, "the shard %s is intact, but belongs to another plan than " SHARD_INDEX_NAME,
               l->path);
@@ -514,7 +515,7 @@ static err_t compare_tables(const look_t *l, const h5_tree_t *tree, const seal_t
         seal->digest_low != file->digest_low)
         RAISE(ERR_DATA, "the shard %s is intact, but not the one in " SHARD_INDEX_NAME, l->path);
     TRY(mem_new_array(file->n_samples, sizeof *entries, "the records of a shard", &entries));
-    err_t err = shard_h5_read(tree, "/records", SHARD_ENTRIES, file->n_samples, entries);
+    err_t err = shard_h5_read(c, "/records", SHARD_ENTRIES, file->n_samples, entries);
     if (err == ERR_OK && memcmp(entries, l->entries, (size_t)file->n_samples * sizeof *entries) != 0)
         err = err_raise(ERR_DATA, __FILE__, __LINE__,
                         "the records of the shard %s differ from " SHARD_INDEX_NAME, l->path);
@@ -535,13 +536,11 @@ err_t shard_verify(const char *folder, const shard_index_t *index, split_t split
         look_tell(&l, "cannot open the shard %s: %s", l.path, strerror(errno));
         return ERR_OK;
     }
-    const seal_file_t sealed = {l.fd, l.path, "shard"};
-    h5_tree_t tree;
-    seal_t seal;
+    h5_contents_t c;
     err_info_t whole;
-    err_t err = shard_h5_open(&tree, &sealed, &seal);
-    if (err == ERR_OK) err = compare_tables(&l, &tree, &seal);
-    h5_tree_close(&tree);
+    err_t err = h5_contents_open(&c, &(seal_file_t){l.fd, l.path, "shard"}, SHARD_SCHEMA);
+    if (err == ERR_OK) err = compare_tables(&l, &c);
+    h5_contents_close(&c);
     if (err != ERR_OK && err != ERR_DATA) goto out;
     err_take(err, &whole);
     err = ERR_OK;

@@ -4,8 +4,8 @@
  *
  * A folder of shards holds manifest.json (human-readable: schema, source, counts, categories, digests),
  * index.h5 (everything that training needs before it reads images), and train-00000-of-00012.h5, …, val-…
- * Every file has a seal (store/h5/seal.h), which is verified before HDF5 reads the file; its plan is that of
- * the whole folder. The layout is HDF5's latest format, little-endian, contiguous:
+ * Every file has a seal (store/h5/seal.h), whose plan is that of the whole folder, and a table of contents
+ * (store/h5/file.h):
  *
  *     shard   /pictures     bytes: the images, concatenated
  *             /annotations  bytes: the notes of each image, concatenated (shard_notes_t)
@@ -30,7 +30,7 @@
 #include "store/h5/seal.h"
 
 enum {
-    SHARD_SCHEMA = 2,          /* 1: notes without truths and exact points */
+    SHARD_SCHEMA = 3,          /* 2: no table of contents */
     SHARD_NAME_MAX = 64,       /* a file's name, with its NUL */
     SHARD_TEXT_MAX = 256,      /* a category's name, with its NUL */
     SHARD_MAX_RECORD = 1 << 30 /* bytes of an image, or of its notes */
@@ -125,8 +125,7 @@ enum { SHARD_NOTES_ALIGN = 8, SHARD_NOTES_MIN = 40 }; /* minimum size in bytes *
  * 32 bytes (the top bit of the number of truths: sample_t.shown; versions that do not know it refuse such notes) and the
  * NUL-terminated name; then, for each annotation, a head of 72 bytes, the exact points, the number of points of each
  * polygon, the points, and the runs; then the truths in the same form, unless they are the annotations. Each part is
- * padded with zeros to a multiple of 8. The same sample always gives the same bytes. Schema 1 had neither truths nor exact
- * points; its notes are read as well. */
+ * padded with zeros to a multiple of 8. The same sample always gives the same bytes. */
 typedef struct shard_notes {
     char *block;
     size_t n_bytes;

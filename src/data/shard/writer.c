@@ -151,47 +151,33 @@ static err_t move_images(shard_writer_t *w, int64_t to)
     return err;
 }
 
-/* Writes the HDF5 part; the datasets' bytes are left to seal_write, through parts[2]. */
-static err_t write_hdf5(shard_writer_t *w, seal_part_t parts[2])
-{
-    const struct {
-        const char *name;
-        int64_t value;
-    } numbers[] = {
-        {"schema", SHARD_SCHEMA},         {"number", w->plan.number},
-        {"n_shards", w->plan.n_shards},   {"first", w->file.first},
-        {"n_samples", w->file.n_samples}, {"n_annotations", w->file.n_annotations},
-        {"n_crowds", w->file.n_crowds},
-    };
-    h5_file_t f;
-    seal_part_t images;
-    err_t err;
-    TRY_OUT(err, h5_file_create(&f, "shard", w->temp.path, w->temp.fd));
-    TRY_OUT(err, shard_h5_make(&f, "pictures", SHARD_BYTES, w->n_images, NULL, &images));
-    TRY_OUT(err, shard_h5_make(&f, "annotations", SHARD_BYTES, (int64_t)w->notes.n_bytes, w->notes.block,
-                               &parts[0]));
-    TRY_OUT(err, shard_h5_make(&f, "records", SHARD_ENTRIES, w->n_added, w->entries, &parts[1]));
-    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++)
-        TRY_OUT(err, shard_h5_write_int(&f, numbers[i].name, numbers[i].value));
-    TRY_OUT(err, shard_h5_write_text(&f, "split", split_names[w->plan.split]));
-    TRY_OUT(err, shard_h5_write_hash(&f, "plan", w->plan.plan));
-    TRY_OUT(err, move_images(w, images.offset));
-    for (int64_t i = 0; i < w->n_added; i++) {
-        w->entries[i].offset += images.offset;
-        w->entries[i].notes_offset += parts[0].offset;
-    }
-out:
-    return h5_file_close(&f, err);
-}
-
 err_t shard_commit(shard_writer_t *w)
 {
-    seal_part_t parts[2];
-    ASSERT(w->n_added == w->plan.n_samples);
-    TRY(write_hdf5(w, parts));
-    const seal_file_t sealed = {w->temp.fd, w->temp.path, "shard"};
+    const h5_attr_t attrs[] = {h5_int("number", w->plan.number),
+                               h5_int("n_shards", w->plan.n_shards),
+                               h5_int("first", w->file.first),
+                               h5_int("n_samples", w->file.n_samples),
+                               h5_int("n_annotations", w->file.n_annotations),
+                               h5_int("n_crowds", w->file.n_crowds),
+                               h5_text("split", split_names[w->plan.split])};
     seal_t seal = {.schema = SHARD_SCHEMA, .plan = w->plan.plan};
-    TRY(seal_write(&sealed, parts, 2, &seal));
+    h5_file_t *f = NULL;
+    int64_t images, notes;
+    err_t err;
+    ASSERT(w->n_added == w->plan.n_samples);
+    TRY_OUT(err, h5_file_create(&(seal_file_t){w->temp.fd, w->temp.path, "shard"}, &seal, &f));
+    TRY_OUT(err, shard_h5_make(f, "/pictures", SHARD_BYTES, w->n_images, NULL, &images));
+    TRY_OUT(err,
+            shard_h5_make(f, "/annotations", SHARD_BYTES, (int64_t)w->notes.n_bytes, w->notes.block, &notes));
+    TRY_OUT(err, shard_h5_make(f, "/records", SHARD_ENTRIES, w->n_added, w->entries, NULL));
+    for (size_t i = 0; i < sizeof attrs / sizeof attrs[0]; i++) TRY_OUT(err, h5_file_put_attr(f, &attrs[i]));
+    TRY_OUT(err, move_images(w, images));
+    for (int64_t i = 0; i < w->n_added; i++) {
+        w->entries[i].offset += images;
+        w->entries[i].notes_offset += notes;
+    }
+out:
+    TRY(h5_file_close(&f, err, &seal));
     w->file.n_bytes = seal.n_bytes;
     w->file.digest_high = seal.digest_high;
     w->file.digest_low = seal.digest_low;
@@ -244,26 +230,26 @@ err_t shard_load(const shard_plan_t *plan, shard_file_t *file, shard_entry_t *en
                   {"n_shards", plan->n_shards},
                   {"first", plan->first},
                   {"n_samples", plan->n_samples}};
-    char path[FS_PATH_MAX], split[16];
+    char path[FS_PATH_MAX];
+    const char *split;
     int fd;
-    h5_tree_t tree;
-    seal_t seal;
+    h5_contents_t c;
     TRY(open_shard(plan, path, &fd));
-    const seal_file_t sealed = {fd, path, "shard"};
     err_t err = ERR_OK;
-    TRY_OUT(err, shard_h5_open(&tree, &sealed, &seal));
+    TRY_OUT(err, h5_contents_open(&c, &(seal_file_t){fd, path, "shard"}, SHARD_SCHEMA));
+    const seal_t seal = c.seal;
     if (seal.plan != plan->plan)
         RAISE_OUT(err, ERR_DATA, "the shard %s belongs to another plan: %016" PRIx64 ", not %016" PRIx64,
                   path, seal.plan, plan->plan);
     /* The file must be the part of the plan that its name indicates. */
     for (size_t i = 0; i < sizeof wanted / sizeof wanted[0]; i++) {
         int64_t value;
-        TRY_OUT(err, shard_h5_read_int(&tree, wanted[i].name, &value));
+        TRY_OUT(err, h5_contents_int(&c, wanted[i].name, &value));
         if (value != wanted[i].value)
             RAISE_OUT(err, ERR_DATA, "the shard %s has %s %" PRId64 "; expected %" PRId64, path,
                       wanted[i].name, value, wanted[i].value);
     }
-    TRY_OUT(err, shard_h5_read_text(&tree, "split", split, sizeof split));
+    TRY_OUT(err, h5_contents_text(&c, "split", &split));
     if (strcmp(split, split_names[plan->split]) != 0)
         RAISE_OUT(err, ERR_DATA, "the shard %s has split %s; expected %s", path, split,
                   split_names[plan->split]);
@@ -273,11 +259,11 @@ err_t shard_load(const shard_plan_t *plan, shard_file_t *file, shard_entry_t *en
                            .digest_high = seal.digest_high,
                            .digest_low = seal.digest_low};
     shard_name(plan->split, plan->number, plan->n_shards, file->name);
-    TRY_OUT(err, shard_h5_read_int(&tree, "n_annotations", &file->n_annotations));
-    TRY_OUT(err, shard_h5_read_int(&tree, "n_crowds", &file->n_crowds));
-    err = shard_h5_read(&tree, "/records", SHARD_ENTRIES, plan->n_samples, entries);
+    TRY_OUT(err, h5_contents_int(&c, "n_annotations", &file->n_annotations));
+    TRY_OUT(err, h5_contents_int(&c, "n_crowds", &file->n_crowds));
+    err = shard_h5_read(&c, "/records", SHARD_ENTRIES, plan->n_samples, entries);
 out:
-    h5_tree_close(&tree);
+    h5_contents_close(&c);
     close(fd);
     return err;
 }

@@ -68,7 +68,7 @@ static ckpt_content_t copy_content(cursor_t *cursor, const ckpt_content_t *from,
 {
     ckpt_content_t to = *from;
     ckpt_array_t *arrays = cursor_put(cursor, from->arrays, (size_t)from->n_arrays * sizeof *arrays);
-    ckpt_attr_t *attrs = cursor_put(cursor, from->attrs, (size_t)from->n_attrs * sizeof *attrs);
+    h5_attr_t *attrs = cursor_put(cursor, from->attrs, (size_t)from->n_attrs * sizeof *attrs);
     *deferred = cursor_put(cursor, NULL, 0);
     cursor->used += mem_round((size_t)n_deferred * sizeof **deferred);
     for (int i = 0; i < from->n_arrays; i++) {
@@ -82,7 +82,7 @@ static ckpt_content_t copy_content(cursor_t *cursor, const ckpt_content_t *from,
         if (arrays) arrays[i] = array;
     }
     for (int i = 0; i < from->n_attrs; i++) {
-        ckpt_attr_t attr = from->attrs[i];
+        h5_attr_t attr = from->attrs[i];
         attr.name = cursor_put_text(cursor, attr.name);
         attr.text = cursor_put_text(cursor, attr.text);
         if (attrs) attrs[i] = attr;

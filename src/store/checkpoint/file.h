@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A checkpoint: a sealed HDF5 file (store/h5/seal.h) of named arrays and attributes.
- *
- * Each array is a contiguous dataset ("/params/conv1/weight"; parts of the name are groups) with the
- * attributes "xxh3" (XXH3-64 of its bytes, 16 hex digits) and "meaning" ("OHWI"). The training loop chooses
- * the content. Equal content gives equal files, byte for byte. Not collective: one rank calls these
+/* A checkpoint: a sealed HDF5 file (store/h5/file.h) of named arrays ("/params/conv1/weight"), each with its checksum, and
+ * attributes. The training loop chooses the content. Equal content gives equal files, byte for byte. Not collective: one rank calls these
  * functions, from any thread. */
 #ifndef STORE_CHECKPOINT_FILE_H
 #define STORE_CHECKPOINT_FILE_H
@@ -12,9 +9,10 @@
 
 #include "base/err.h"
 #include "compute/tensor/tensor.h"
+#include "store/h5/file.h"
 #include "store/owner/owner.h"
 
-enum { CKPT_SCHEMA = 1, CKPT_NAME_MAX = 512 };
+enum { CKPT_SCHEMA = 2, /* 1: no table of contents */ CKPT_NAME_MAX = 512 };
 
 typedef struct ckpt_array {
     const char *name; /* absolute: "/optimizer/momentum/conv1/weight"; at most CKPT_NAME_MAX - 1 bytes */
@@ -24,37 +22,12 @@ typedef struct ckpt_array {
     const char *meaning; /* meaning of the dimensions; NULL or "": unknown */
 } ckpt_array_t;
 
-typedef enum ckpt_attr_type { CKPT_TEXT, CKPT_INT, CKPT_REAL } ckpt_attr_type_t;
-
-typedef struct ckpt_attr {
-    const char *name; /* such as "step"; checkpoint_write adds "schema" */
-    ckpt_attr_type_t type;
-    const char *text; /* CKPT_TEXT: UTF-8, of any length; borrowed */
-    int64_t integer;
-    double real;
-} ckpt_attr_t;
-
 typedef struct ckpt_content {
     const ckpt_array_t *arrays;
     int n_arrays;
-    const ckpt_attr_t *attrs;
+    const h5_attr_t *attrs; /* such as "step"; checkpoint_write adds "schema" */
     int n_attrs;
 } ckpt_content_t;
-
-static inline ckpt_attr_t ckpt_text(const char *name, const char *text)
-{
-    return (ckpt_attr_t){.name = name, .type = CKPT_TEXT, .text = text};
-}
-
-static inline ckpt_attr_t ckpt_int(const char *name, int64_t integer)
-{
-    return (ckpt_attr_t){.name = name, .type = CKPT_INT, .integer = integer};
-}
-
-static inline ckpt_attr_t ckpt_real(const char *name, double real)
-{
-    return (ckpt_attr_t){.name = name, .type = CKPT_REAL, .real = real};
-}
 
 /* Writes a checkpoint atomically: to ".NAME.tmp-TOKEN" in the same folder, which is sealed, flushed to the
  * device, and then renamed to `path`. Failures (ERR_SYSTEM naming path and reason; ERR_USAGE if `path` is a
@@ -96,8 +69,8 @@ int checkpoint_array_count(const checkpoint_t *checkpoint);
 const ckpt_array_t *checkpoint_array(const checkpoint_t *checkpoint, int index);
 const ckpt_array_t *checkpoint_find(const checkpoint_t *checkpoint, const char *name); /* NULL: absent */
 int checkpoint_attr_count(const checkpoint_t *checkpoint);
-const ckpt_attr_t *checkpoint_attr(const checkpoint_t *checkpoint, int index);
-const ckpt_attr_t *checkpoint_find_attr(const checkpoint_t *checkpoint, const char *name); /* NULL: absent */
+const h5_attr_t *checkpoint_attr(const checkpoint_t *checkpoint, int index);
+const h5_attr_t *checkpoint_find_attr(const checkpoint_t *checkpoint, const char *name); /* NULL: absent */
 
 /* The value of a required attribute. ERR_DATA if it is absent or of another type. Text is borrowed. */
 err_t checkpoint_get_text(const checkpoint_t *checkpoint, const char *name, const char **out);

@@ -27,14 +27,14 @@ static const char *const summarized[] = {"schema",      "model",     "height",  
 /* The value of an integer attribute; -1 if absent. */
 static int64_t int_attr(const checkpoint_t *c, const char *name)
 {
-    const ckpt_attr_t *attr = checkpoint_find_attr(c, name);
-    return attr && attr->type == CKPT_INT ? attr->integer : -1;
+    const h5_attr_t *attr = checkpoint_find_attr(c, name);
+    return attr && attr->type == H5_INT ? attr->integer : -1;
 }
 
 static const char *text_attr(const checkpoint_t *c, const char *name)
 {
-    const ckpt_attr_t *attr = checkpoint_find_attr(c, name);
-    return attr && attr->type == CKPT_TEXT ? attr->text : "(unknown)";
+    const h5_attr_t *attr = checkpoint_find_attr(c, name);
+    return attr && attr->type == H5_TEXT ? attr->text : "(unknown)";
 }
 
 static void show_summary(const checkpoint_t *c, table_t *t)
@@ -76,8 +76,8 @@ static err_t show_attrs(const checkpoint_t *c)
     show_summary(c, &table);
     for (int several = 0; several < 2 && err == ERR_OK; several++) {
         for (int i = 0; i < checkpoint_attr_count(c); i++) {
-            const ckpt_attr_t *attr = checkpoint_attr(c, i);
-            int lines = attr->type == CKPT_TEXT && strchr(attr->text, '\n');
+            const h5_attr_t *attr = checkpoint_attr(c, i);
+            int lines = attr->type == H5_TEXT && strchr(attr->text, '\n');
             if (opt_listed(summarized, attr->name) || lines != several) continue;
             if (several) { /* indented below its name */
                 int n_line;
@@ -87,9 +87,9 @@ static err_t show_attrs(const checkpoint_t *c)
                 continue;
             }
             table_cell(&table, "%s", attr->name);
-            if (attr->type == CKPT_INT) table_cell(&table, "%" PRId64, attr->integer);
-            if (attr->type == CKPT_REAL) table_cell(&table, "%.9g", attr->real);
-            if (attr->type == CKPT_TEXT) table_cell(&table, "%s", attr->text);
+            if (attr->type == H5_INT) table_cell(&table, "%" PRId64, attr->integer);
+            if (attr->type == H5_REAL) table_cell(&table, "%.9g", attr->real);
+            if (attr->type == H5_TEXT) table_cell(&table, "%s", attr->text);
         }
         if (!several) err = table_print(&table, stdout);
     }

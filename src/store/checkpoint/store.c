@@ -93,9 +93,9 @@ err_t checkpoint_store_check_name(const checkpoint_t *checkpoint)
 {
     const char *path = checkpoint_path(checkpoint), *slash = strrchr(path, '/');
     const char *name = slash ? slash + 1 : path;
-    const ckpt_attr_t *attr = checkpoint_find_attr(checkpoint, "step");
+    const h5_attr_t *attr = checkpoint_find_attr(checkpoint, "step");
     int64_t named = name_step(name, strlen(name));
-    if (named < 0 || !attr || attr->type != CKPT_INT || attr->integer == named) return ERR_OK;
+    if (named < 0 || !attr || attr->type != H5_INT || attr->integer == named) return ERR_OK;
     RAISE(ERR_DATA,
           "the checkpoint %s was renamed: it holds step %" PRId64 ", not %" PRId64 "; name it ckpt-%0*" PRId64
           ".h5",

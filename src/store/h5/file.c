@@ -1,36 +1,37 @@
 /* SPDX-License-Identifier: MIT */
-/* Writes HDF5 files whose bytes depend only on their content: turns HDF5's errors into err_t, drives the library's I/O over
- * the caller's file descriptor, and creates and closes files with attributes, groups and contiguous datasets. */
+/* Writing: HDF5's errors become err_t, its I/O goes through a driver over the caller's file descriptor, so that its bytes depend
+ * only on the content; it lays out the metadata, and seal_write writes arrays and table. Reading: the seal is verified before
+ * anything is parsed, and what dptrain never writes is refused. */
 #include "store/h5/file.h"
 
 #include <errno.h>
+#include <hdf5.h>
+#include <inttypes.h>
+#include <math.h>
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/types.h>
 #include <unistd.h>
 
 #include "base/fs.h"
+#include "base/hash.h"
 #include "base/mem.h"
-#include "store/h5/seal.h"
+#include "base/utf8.h"
 
 #if H5_VERSION_GE(1, 13, 0)
 #include <H5FDdevelop.h>
 #endif
 
-/* ---- Errors ---- */
+/* ---- Errors. HDF5 has one error stack and one printing switch per thread ---- */
 enum { REASON_MAX = 256 };
 
 typedef struct reason {
     char inner[REASON_MAX], call[64];
 } reason_t;
-
-void h5_quiet(void)
-{
-    H5Eset_auto2(H5E_DEFAULT, NULL, NULL);
-}
 
 /* Walking upward, the first entry is the cause, the last one the library function that was called. */
 static herr_t note_reason(unsigned n, const H5E_error2_t *entry, void *context)
@@ -41,7 +42,9 @@ static herr_t note_reason(unsigned n, const H5E_error2_t *entry, void *context)
     return 0;
 }
 
-err_t h5_raise(err_t code, const char *file, int line, const char *format, ...)
+/* Raises ERR_SYSTEM with the message, followed by HDF5's innermost reason. */
+static err_t h5_raise(int line, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static err_t h5_raise(int line, const char *format, ...)
 {
     reason_t reason = {"", ""};
     H5Ewalk2(H5E_DEFAULT, H5E_WALK_UPWARD, note_reason, &reason);
@@ -51,11 +54,15 @@ err_t h5_raise(err_t code, const char *file, int line, const char *format, ...)
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    return err_raise(code, file, line, "%s: HDF5 says: %s (%s)", text,
+    return err_raise(ERR_SYSTEM, __FILE__, line, "%s: HDF5 says: %s (%s)", text,
                      reason.inner[0] ? reason.inner : "failed", reason.call[0] ? reason.call : "no details");
 }
 
-herr_t h5_close(hid_t *id)
+/* ERR_OK if the call, any expression that is negative on failure, succeeds. */
+#define E_H5(call, ...) ((call) >= 0 ? ERR_OK : h5_raise(__LINE__, __VA_ARGS__))
+
+/* Closes an id of any kind (negative: none) and sets it to -1. */
+static herr_t close_id(hid_t *id)
 {
     herr_t status = *id >= 0 ? (H5Idec_ref(*id) < 0 ? -1 : 0) : 0;
     *id = -1;
@@ -69,7 +76,16 @@ void h5_version(char *out, size_t n_bytes)
     snprintf(out, n_bytes, "%u.%u.%u", major, minor, release);
 }
 
-/* ---- The file driver, over pread and pwrite ---- */
+/* ---- The file driver, over pread and pwrite ----
+ * It replaces the library's own because HDF5 1.10 cannot close a file after a failed write (disk full): the file stays open
+ * in the library, which crashes after a few attempts. This one records the first failure and ignores later writes, so that
+ * the library can close the file; the caller looks at `error` afterwards. It takes no file locks, which network file systems
+ * often refuse. */
+typedef struct h5_driver {
+    int fd;    /* borrowed; stays open when the HDF5 file is closed */
+    int error; /* errno of the first failed read or write; 0: none */
+} h5_driver_t;
+
 /* HDF5 requires its own part first. */
 typedef struct driver_file {
     H5FD_t pub;
@@ -79,14 +95,12 @@ typedef struct driver_file {
 
 static H5FD_t *driver_open(const char *name, unsigned flags, hid_t fapl, haddr_t max)
 {
-    (void)name, (void)max;
+    (void)name, (void)flags, (void)max;
     h5_driver_t *const *driver = H5Pget_driver_info(fapl); /* as set_driver stored it */
     driver_file_t *file = NULL;
-    struct stat status;
-    if (!driver || fstat((*driver)->fd, &status) != 0) return NULL;
+    if (!driver) return NULL;
     if (mem_new(sizeof *file, "a file driver", &file) != ERR_OK) return NULL;
     file->driver = *driver;
-    file->eof = flags & H5F_ACC_TRUNC ? 0 : (haddr_t)status.st_size;
     return &file->pub;
 }
 
@@ -181,7 +195,7 @@ static const H5FD_class_t driver_class = {
     .fl_map = H5FD_FLMAP_DICHOTOMY,
 };
 
-/* Makes H5Fcreate and H5Fopen with `fapl` use driver->fd; they ignore the file name. `driver` must outlive the
+/* Makes H5Fcreate with `fapl` use driver->fd; it ignores the file name. `driver` must outlive the
  * HDF5 file. The class is never unregistered: when HDF5 1.10 closes a file, it reads the driver's table after dropping the
  * last reference to it. */
 static err_t set_driver(hid_t fapl, h5_driver_t *driver)
@@ -190,143 +204,634 @@ static err_t set_driver(hid_t fapl, h5_driver_t *driver)
     static hid_t id = -1;
     pthread_mutex_lock(&lock);
     err_t err = ERR_OK;
-    if (id < 0) err = E_H5(id = H5FDregister(&driver_class), ERR_SYSTEM, "registering a file driver");
+    if (id < 0) err = E_H5(id = H5FDregister(&driver_class), "registering a file driver");
     pthread_mutex_unlock(&lock);
     TRY(err);
-    return E_H5(H5Pset_driver(fapl, id, &driver), ERR_SYSTEM, "choosing a file driver");
+    return E_H5(H5Pset_driver(fapl, id, &driver), "choosing a file driver");
 }
 
-/* ---- Files ---- */
+/* ---- Writing ---- */
 /* Large arrays start at a multiple of 512 bytes, which suits devices and vector loads. HDF5 allows
  * alignments up to the size of the user block. */
 enum {
     ALIGN_BYTES = SEAL_BYTES,
     ALIGN_THRESHOLD = 64 << 10,
     METADATA_BLOCK = 16 << 10,
-    METADATA_CACHE = 64 << 20
+    METADATA_CACHE = 64 << 20,
+    GROUP_MAX = 512
+};
+
+struct h5_file {
+    seal_file_t file;
+    seal_t seal;
+    h5_driver_t driver;
+    hid_t id, group_props, data_props;
+    const char *last; /* name of the previous array; "" */
+    json_t attrs, arrays;
+    seal_part_t *parts; /* bytes of the arrays and the table */
+    int n_parts;
 };
 
 static err_t create_hdf5(h5_file_t *f)
 {
     err_t err = ERR_OK;
     hid_t fapl = -1, fcpl = -1;
+    const char *path = f->file.path;
     H5AC_cache_config_t cache = {.version = H5AC__CURR_CACHE_CONFIG_VERSION};
-    TRY_OUT(err, E_H5(fapl = H5Pcreate(H5P_FILE_ACCESS), ERR_SYSTEM, "%s", f->path));
+    TRY_OUT(err, E_H5(fapl = H5Pcreate(H5P_FILE_ACCESS), "%s", path));
     TRY_OUT(err, set_driver(fapl, &f->driver));
     /* Keeps all metadata in memory until the file is closed: fewer writes, and no reading back. */
-    TRY_OUT(err, E_H5(H5Pget_mdc_config(fapl, &cache), ERR_SYSTEM, "reading HDF5's cache settings"));
+    TRY_OUT(err, E_H5(H5Pget_mdc_config(fapl, &cache), "reading HDF5's cache settings"));
     cache.set_initial_size = 1;
     cache.initial_size = cache.max_size = METADATA_CACHE;
     cache.decr_mode = H5C_decr__off;
-    TRY_OUT(err, E_H5(H5Pset_mdc_config(fapl, &cache), ERR_SYSTEM, "changing HDF5's cache settings"));
-    /* Not the newest format of a later library: the reader (tree.h) knows this one. */
-    TRY_OUT(err,
-            E_H5(H5Pset_libver_bounds(fapl, H5F_LIBVER_V110, H5F_LIBVER_V110), ERR_SYSTEM, "%s", f->path));
-    TRY_OUT(err, E_H5(H5Pset_alignment(fapl, ALIGN_THRESHOLD, ALIGN_BYTES), ERR_SYSTEM, "%s", f->path));
-    TRY_OUT(err, E_H5(H5Pset_meta_block_size(fapl, METADATA_BLOCK), ERR_SYSTEM, "%s", f->path));
-    TRY_OUT(err, E_H5(H5Pset_small_data_block_size(fapl, METADATA_BLOCK), ERR_SYSTEM, "%s", f->path));
-    TRY_OUT(err, E_H5(fcpl = H5Pcreate(H5P_FILE_CREATE), ERR_SYSTEM, "%s", f->path));
-    TRY_OUT(err, E_H5(H5Pset_userblock(fcpl, SEAL_BYTES), ERR_SYSTEM, "%s", f->path));
-    TRY_OUT(err, E_H5(H5Pset_obj_track_times(fcpl, false), ERR_SYSTEM, "%s", f->path));
-    TRY_OUT(err, E_H5(f->id = H5Fcreate(f->kind, H5F_ACC_TRUNC, fcpl, fapl), ERR_SYSTEM, "creating the %s %s",
-                      f->kind, f->path));
+    TRY_OUT(err, E_H5(H5Pset_mdc_config(fapl, &cache), "changing HDF5's cache settings"));
+    /* Not the newest format of a later library, which other programs may not read. */
+    TRY_OUT(err, E_H5(H5Pset_libver_bounds(fapl, H5F_LIBVER_V110, H5F_LIBVER_V110), "%s", path));
+    TRY_OUT(err, E_H5(H5Pset_alignment(fapl, ALIGN_THRESHOLD, ALIGN_BYTES), "%s", path));
+    TRY_OUT(err, E_H5(H5Pset_meta_block_size(fapl, METADATA_BLOCK), "%s", path));
+    TRY_OUT(err, E_H5(H5Pset_small_data_block_size(fapl, METADATA_BLOCK), "%s", path));
+    TRY_OUT(err, E_H5(fcpl = H5Pcreate(H5P_FILE_CREATE), "%s", path));
+    TRY_OUT(err, E_H5(H5Pset_userblock(fcpl, SEAL_BYTES), "%s", path));
+    TRY_OUT(err, E_H5(H5Pset_obj_track_times(fcpl, false), "%s", path));
+    TRY_OUT(err, E_H5(f->id = H5Fcreate(f->file.kind, H5F_ACC_TRUNC, fcpl, fapl), "creating the %s %s",
+                      f->file.kind, path));
 out:
-    h5_close(&fcpl);
-    h5_close(&fapl);
+    close_id(&fcpl);
+    close_id(&fapl);
     return err;
 }
 
-err_t h5_file_create(h5_file_t *f, const char *kind, const char *path, int fd)
-{
-    *f = (h5_file_t){
-        .kind = kind, .path = path, .driver = {.fd = fd}, .id = -1, .group_props = -1, .data_props = -1};
-    h5_quiet();
-    TRY(create_hdf5(f));
-    /* Without timestamps, so that equal content gives equal files. */
-    TRY(E_H5(f->group_props = H5Pcreate(H5P_GROUP_CREATE), ERR_SYSTEM, "%s", f->path));
-    TRY(E_H5(H5Pset_obj_track_times(f->group_props, false), ERR_SYSTEM, "%s", f->path));
-    TRY(E_H5(f->data_props = H5Pcreate(H5P_DATASET_CREATE), ERR_SYSTEM, "%s", f->path));
-    TRY(E_H5(H5Pset_obj_track_times(f->data_props, false), ERR_SYSTEM, "%s", f->path));
-    TRY(E_H5(H5Pset_layout(f->data_props, H5D_CONTIGUOUS), ERR_SYSTEM, "%s", f->path));
-    TRY(E_H5(H5Pset_alloc_time(f->data_props, H5D_ALLOC_TIME_EARLY), ERR_SYSTEM, "%s", f->path));
-    return E_H5(H5Pset_fill_time(f->data_props, H5D_FILL_TIME_NEVER), ERR_SYSTEM, "%s", f->path);
-}
-
-err_t h5_file_close(h5_file_t *f, err_t err)
-{
-    h5_close(&f->data_props);
-    h5_close(&f->group_props);
-    err_t closed = E_H5(h5_close(&f->id), ERR_SYSTEM, "closing the %s %s", f->kind, f->path);
-    if (f->driver.error)
-        RAISE(ERR_SYSTEM, "the %s %s cannot be written: %s", f->kind, f->path, strerror(f->driver.error));
-    return err != ERR_OK ? err : closed;
-}
-
-err_t h5_file_write_attr(const h5_file_t *f, hid_t object, const char *name, hid_t type, const void *value)
+static err_t write_attr(const h5_file_t *f, hid_t object, const char *name, hid_t type, const void *value)
 {
     err_t err = ERR_OK;
     hid_t space = -1, attr = -1;
-    TRY_OUT(err, E_H5(space = H5Screate(H5S_SCALAR), ERR_SYSTEM, "%s", f->path));
-    TRY_OUT(err, E_H5(attr = H5Acreate2(object, name, type, space, H5P_DEFAULT, H5P_DEFAULT), ERR_SYSTEM,
-                      "the %s %s: creating the attribute %s", f->kind, f->path, name));
-    TRY_OUT(err, E_H5(H5Awrite(attr, type, value), ERR_SYSTEM, "the %s %s: writing the attribute %s", f->kind,
-                      f->path, name));
-    TRY_OUT(err,
-            E_H5(h5_close(&attr), ERR_SYSTEM, "the %s %s: closing the attribute %s", f->kind, f->path, name));
+    const char *kind = f->file.kind, *path = f->file.path;
+    TRY_OUT(err, E_H5(space = H5Screate(H5S_SCALAR), "%s", path));
+    TRY_OUT(err, E_H5(attr = H5Acreate2(object, name, type, space, H5P_DEFAULT, H5P_DEFAULT),
+                      "the %s %s: creating the attribute %s", kind, path, name));
+    TRY_OUT(err, E_H5(H5Awrite(attr, type, value), "the %s %s: writing the attribute %s", kind, path, name));
+    TRY_OUT(err, E_H5(close_id(&attr), "the %s %s: closing the attribute %s", kind, path, name));
 out:
-    h5_close(&attr);
-    h5_close(&space);
+    close_id(&attr);
+    close_id(&space);
     return err;
 }
 
-err_t h5_file_write_text(const h5_file_t *f, hid_t object, const char *name, const char *text)
+static err_t write_text(const h5_file_t *f, hid_t object, const char *name, const char *text)
 {
     err_t err = ERR_OK;
     hid_t type = -1;
-    TRY_OUT(err, E_H5(type = H5Tcopy(H5T_C_S1), ERR_SYSTEM, "%s", f->path));
-    TRY_OUT(err,
-            E_H5(H5Tset_size(type, strlen(text) + 1), ERR_SYSTEM, "the attribute %s of %s", name, f->path));
-    TRY_OUT(err, E_H5(H5Tset_cset(type, H5T_CSET_UTF8), ERR_SYSTEM, "%s", f->path));
-    TRY_OUT(err, h5_file_write_attr(f, object, name, type, text));
+    TRY_OUT(err, E_H5(type = H5Tcopy(H5T_C_S1), "%s", f->file.path));
+    TRY_OUT(err, E_H5(H5Tset_size(type, strlen(text) + 1), "the attribute %s of %s", name, f->file.path));
+    TRY_OUT(err, E_H5(H5Tset_cset(type, H5T_CSET_UTF8), "%s", f->file.path));
+    TRY_OUT(err, write_attr(f, object, name, type, text));
 out:
-    h5_close(&type);
+    close_id(&type);
     return err;
 }
 
-err_t h5_file_make_set(const h5_file_t *f, const h5_dataset_t *dataset, hid_t *set, int64_t *offset)
+static bool is_utf8(const char *text)
+{
+    size_t n = 1;
+    for (; n && *text; text += n) n = utf8_length(text);
+    return n > 0;
+}
+
+/* Adds a text to the table; see its form in file.h. */
+static err_t tell_text(json_t *j, const char *name, const char *text)
+{
+    char *hex;
+    if (is_utf8(text)) {
+        json_string(j, name, text);
+        return j->status;
+    }
+    TRY(mem_new(2 * strlen(text) + 1, "the text of an attribute", &hex));
+    for (size_t i = 0; text[i]; i++) snprintf(hex + 2 * i, 3, "%02x", (unsigned char)text[i]);
+    json_object_begin(j, name);
+    json_string(j, "hex", hex);
+    json_object_end(j);
+    mem_free(&hex);
+    return j->status;
+}
+
+static err_t tell_real(json_t *j, const char *name, double real)
+{
+    char text[sizeof(json_number_t) + 2];
+    snprintf(text, sizeof text, "%s",
+             isnan(real)   ? "null"
+             : isinf(real) ? real > 0 ? "1e999" : "-1e999"
+                           : json_number(real).text);
+    if (isfinite(real) && !strpbrk(text, ".e")) memcpy(text + strlen(text), ".0", 3);
+    json_raw(j, name, text);
+    return j->status;
+}
+
+err_t h5_file_put_attr(h5_file_t *f, const h5_attr_t *attr)
+{
+    switch (attr->type) {
+    case H5_TEXT:
+        TRY(write_text(f, f->id, attr->name, attr->text));
+        return tell_text(&f->attrs, attr->name, attr->text);
+    case H5_INT:
+        TRY(write_attr(f, f->id, attr->name, H5T_STD_I64LE, &attr->integer));
+        json_int(&f->attrs, attr->name, attr->integer);
+        return f->attrs.status;
+    default:
+        TRY(write_attr(f, f->id, attr->name, H5T_IEEE_F64LE, &attr->real));
+        return tell_real(&f->attrs, attr->name, attr->real);
+    }
+}
+
+err_t h5_file_create(const seal_file_t *file, const seal_t *seal, h5_file_t **out)
+{
+    char plan[17];
+    TRY(mem_new(sizeof **out, "an HDF5 file", out));
+    h5_file_t *f = *out;
+    *f = (h5_file_t){.file = *file,
+                     .seal = *seal,
+                     .driver = {.fd = file->fd},
+                     .last = "",
+                     .id = -1,
+                     .group_props = -1,
+                     .data_props = -1};
+    H5Eset_auto2(H5E_DEFAULT, NULL, NULL); /* E_H5 tells errors, in place of the library */
+    TRY(create_hdf5(f));
+    /* Without timestamps, so that equal content gives equal files. */
+    TRY(E_H5(f->group_props = H5Pcreate(H5P_GROUP_CREATE), "%s", file->path));
+    TRY(E_H5(H5Pset_obj_track_times(f->group_props, false), "%s", file->path));
+    TRY(E_H5(f->data_props = H5Pcreate(H5P_DATASET_CREATE), "%s", file->path));
+    TRY(E_H5(H5Pset_obj_track_times(f->data_props, false), "%s", file->path));
+    TRY(E_H5(H5Pset_layout(f->data_props, H5D_CONTIGUOUS), "%s", file->path));
+    TRY(E_H5(H5Pset_alloc_time(f->data_props, H5D_ALLOC_TIME_EARLY), "%s", file->path));
+    TRY(E_H5(H5Pset_fill_time(f->data_props, H5D_FILL_TIME_NEVER), "%s", file->path));
+    json_object_begin(&f->attrs, NULL);
+    json_array_begin(&f->arrays, NULL);
+    const h5_attr_t schema = h5_int("schema", seal->schema), set = h5_text("plan", plan);
+    snprintf(plan, sizeof plan, "%016" PRIx64, seal->plan);
+    TRY(h5_file_put_attr(f, &schema));
+    return seal->plan ? h5_file_put_attr(f, &set) : ERR_OK;
+}
+
+/* Creates the groups in an array's name, except those shared with the previous array. */
+static err_t make_groups(h5_file_t *f, const char *name)
+{
+    char group[GROUP_MAX];
+    size_t n_shared = 0;
+    ASSERT(name[0] == '/' && strlen(name) < sizeof group);
+    while (name[n_shared] && name[n_shared] == f->last[n_shared]) n_shared++;
+    for (const char *slash = strchr(name + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
+        if ((size_t)(slash - name) < n_shared) continue;
+        snprintf(group, sizeof group, "%.*s", (int)(slash - name), name);
+        if (H5Lexists(f->id, group, H5P_DEFAULT) > 0) continue;
+        hid_t id = -1;
+        TRY(E_H5(id = H5Gcreate2(f->id, group, H5P_DEFAULT, f->group_props, H5P_DEFAULT),
+                 "the %s %s: creating the group %s", f->file.kind, f->file.path, group));
+        TRY(E_H5(close_id(&id), "the %s %s: closing the group %s", f->file.kind, f->file.path, group));
+    }
+    f->last = name;
+    return ERR_OK;
+}
+
+/* Bytes of an element: the number that ends its type; 0 if there is none, or more than any that dptrain writes. */
+static int64_t type_bytes(const char *type)
+{
+    enum { MOST = 4096 };
+    const char *digits = type + strcspn(type, "0123456789");
+    char *end;
+    if (digits == type || strlen(digits) > 4 || !*digits) return 0;
+    const long n = strtol(digits, &end, 10);
+    return *end || n > MOST ? 0 : n;
+}
+
+/* HDF5's type of a plain element, or of a compound's member. Close *out with close_id. */
+static err_t make_type(const char *type, hid_t *out)
+{
+    _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "files hold little-endian numbers");
+    *out = -1;
+    if (type[0] == 't') {
+        TRY(E_H5(*out = H5Tcopy(H5T_C_S1), "a type of text"));
+        TRY(E_H5(H5Tset_size(*out, (size_t)type_bytes(type)), "a type of text"));
+        return E_H5(H5Tset_cset(*out, H5T_CSET_UTF8), "a type of text");
+    }
+    const struct {
+        const char *name;
+        hid_t id;
+    } plain[] = {{"f4", H5T_IEEE_F32LE}, {"f8", H5T_IEEE_F64LE}, {"i4", H5T_STD_I32LE},
+                 {"i8", H5T_STD_I64LE},  {"u1", H5T_STD_U8LE},   {"u8", H5T_STD_U64LE}};
+    size_t i = 0;
+    while (i < sizeof plain / sizeof plain[0] && strcmp(plain[i].name, type) != 0) i++;
+    ASSERT(i < sizeof plain / sizeof plain[0]);
+    return E_H5(*out = H5Tcopy(plain[i].id), "the type %s", type);
+}
+
+static err_t make_compound(const h5_array_t *array, hid_t *out)
+{
+    err_t err =
+        E_H5(*out = H5Tcreate(H5T_COMPOUND, (size_t)type_bytes(array->type)), "the type %s", array->type);
+    for (const h5_member_t *m = array->members; err == ERR_OK && m->name; m++) {
+        hid_t type;
+        err = make_type(m->type, &type);
+        if (err == ERR_OK) err = E_H5(H5Tinsert(*out, m->name, m->offset, type), "a type with %s", m->name);
+        close_id(&type);
+    }
+    return err;
+}
+
+static err_t tell_array(json_t *j, const h5_array_t *array)
+{
+    json_object_begin(j, NULL);
+    json_string(j, "name", array->name);
+    json_string(j, "type", array->type);
+    json_array_begin(j, "shape");
+    for (int i = 0; i < array->n_dims; i++) json_int(j, NULL, array->dims[i]);
+    json_array_end(j);
+    json_int(j, "offset", array->offset);
+    if (array->has_sum) json_hex(j, "xxh3", array->sum, 16);
+    if (array->meaning) json_string(j, "meaning", array->meaning);
+    json_object_end(j);
+    return j->status;
+}
+
+/* Reserves space for the bytes: seal_write writes them in the order of addresses and digests them at the same time, which
+ * saves reading the file back. */
+err_t h5_file_put_array(h5_file_t *f, h5_array_t *array)
 {
     err_t err = ERR_OK;
-    hid_t space;
-    *set = -1;
-    *offset = 0;
-    space = dataset->n_dims ? H5Screate_simple(dataset->n_dims, dataset->dims, NULL) : H5Screate(H5S_SCALAR);
-    TRY(E_H5(space, ERR_SYSTEM, "the %s %s: the shape of %s", f->kind, f->path, dataset->name));
-    TRY_OUT(err, E_H5(*set = H5Dcreate2(f->id, dataset->name, dataset->type, space, H5P_DEFAULT,
-                                        f->data_props, H5P_DEFAULT),
-                      ERR_SYSTEM, "the %s %s: creating the array %s", f->kind, f->path, dataset->name));
-    if (dataset->n_bytes > 0) {
-        haddr_t at = H5Dget_offset(*set);
+    hid_t type = -1, space = -1, set = -1;
+    hsize_t dims[H5_MAX_DIMS];
+    const char *kind = f->file.kind, *path = f->file.path, *name = array->name;
+    ASSERT(array->n_dims <= H5_MAX_DIMS);
+    array->n_bytes = type_bytes(array->type);
+    array->offset = 0;
+    for (int i = 0; i < array->n_dims; i++)
+        dims[i] = (hsize_t)array->dims[i], array->n_bytes *= array->dims[i];
+    TRY(make_groups(f, name));
+    TRY_OUT(err, array->members ? make_compound(array, &type) : make_type(array->type, &type));
+    space = array->n_dims ? H5Screate_simple(array->n_dims, dims, NULL) : H5Screate(H5S_SCALAR);
+    TRY_OUT(err, E_H5(space, "the %s %s: the shape of %s", kind, path, name));
+    TRY_OUT(err, E_H5(set = H5Dcreate2(f->id, name, type, space, H5P_DEFAULT, f->data_props, H5P_DEFAULT),
+                      "the %s %s: creating the array %s", kind, path, name));
+    if (array->n_bytes > 0) {
+        haddr_t at = H5Dget_offset(set);
         if (at == HADDR_UNDEF)
-            RAISE_OUT(err, ERR_SYSTEM, "the %s %s: HDF5 allocated no space for %s", f->kind, f->path,
-                      dataset->name);
-        *offset = (int64_t)at;
+            RAISE_OUT(err, ERR_SYSTEM, "the %s %s: HDF5 allocated no space for %s", kind, path, name);
+        array->offset = (int64_t)at;
     }
+    if (array->has_sum) {
+        char sum[17];
+        array->sum = XXH3_64bits(array->n_bytes > 0 ? array->data : "", (size_t)array->n_bytes);
+        snprintf(sum, sizeof sum, "%016" PRIx64, array->sum);
+        TRY_OUT(err, write_text(f, set, "xxh3", sum));
+    }
+    if (array->meaning) TRY_OUT(err, write_text(f, set, "meaning", array->meaning));
+    TRY_OUT(err, E_H5(close_id(&set), "the %s %s: closing the array %s", kind, path, name));
+    if (array->data && array->n_bytes > 0) {
+        TRY_OUT(err, mem_grow(f->n_parts + 1, sizeof *f->parts, "the arrays of a file", &f->parts));
+        f->parts[f->n_parts++] = (seal_part_t){array->offset, array->n_bytes, array->data};
+    }
+    err = tell_array(&f->arrays, array);
 out:
-    h5_close(&space);
-    if (err != ERR_OK) h5_close(set);
+    close_id(&set);
+    close_id(&space);
+    close_id(&type);
     return err;
 }
 
-err_t h5_file_close_set(const h5_file_t *f, const char *name, hid_t *set)
+/* Appends the table to what HDF5 laid out, writes the arrays, and seals the file. */
+static err_t seal_file(h5_file_t *f, seal_t *seal)
 {
-    return E_H5(h5_close(set), ERR_SYSTEM, "the %s %s: closing the array %s", f->kind, f->path, name);
+    json_t table = {0};
+    struct stat info;
+    err_t err;
+    json_object_end(&f->attrs);
+    json_array_end(&f->arrays);
+    json_object_begin(&table, NULL);
+    json_raw(&table, "attributes", f->attrs.text);
+    json_raw(&table, "arrays", f->arrays.text);
+    json_object_end(&table);
+    TRY_OUT(err, table.status);
+    if (fstat(f->file.fd, &info) != 0)
+        RAISE_OUT(err, ERR_SYSTEM, "the %s %s cannot be written: %s", f->file.kind, f->file.path,
+                  strerror(errno));
+    TRY_OUT(err, mem_grow(f->n_parts + 3, sizeof *f->parts, "the arrays of a file", &f->parts));
+    const int64_t end = (int64_t)info.st_size, n = (int64_t)table.n_bytes;
+    f->parts[f->n_parts++] = (seal_part_t){end, 1, "\n"};
+    f->parts[f->n_parts++] = (seal_part_t){end + 1, n, table.text};
+    f->parts[f->n_parts++] = (seal_part_t){end + 1 + n, 1, "\n"};
+    f->seal.table = end;
+    err = seal_write(&f->file, f->parts, f->n_parts, &f->seal);
+    if (err == ERR_OK) *seal = f->seal;
+out:
+    json_free(&table);
+    return err;
 }
 
-err_t h5_file_make_group(const h5_file_t *f, const char *name)
+err_t h5_file_close(h5_file_t **file, err_t err, seal_t *seal)
 {
-    if (H5Lexists(f->id, name, H5P_DEFAULT) > 0) return ERR_OK;
-    hid_t id = -1;
-    TRY(E_H5(id = H5Gcreate2(f->id, name, H5P_DEFAULT, f->group_props, H5P_DEFAULT), ERR_SYSTEM,
-             "the %s %s: creating the group %s", f->kind, f->path, name));
-    return E_H5(h5_close(&id), ERR_SYSTEM, "the %s %s: closing the group %s", f->kind, f->path, name);
+    h5_file_t *f = *file;
+    if (!f) return err;
+    close_id(&f->data_props);
+    close_id(&f->group_props);
+    err_t closed = E_H5(close_id(&f->id), "closing the %s %s", f->file.kind, f->file.path);
+    if (f->driver.error)
+        err = err_raise(ERR_SYSTEM, __FILE__, __LINE__, "the %s %s cannot be written: %s", f->file.kind,
+                        f->file.path, strerror(f->driver.error));
+    else if (err == ERR_OK)
+        err = closed;
+    if (err == ERR_OK) err = seal_file(f, seal);
+    json_free(&f->attrs);
+    json_free(&f->arrays);
+    mem_free(&f->parts);
+    mem_free(file);
+    return err;
+}
+
+/* ---- Reading ---- */
+enum { MAX_TABLE = 64 << 20 };
+
+static err_t refuse_table(const h5_contents_t *c, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+static err_t refuse_table(const h5_contents_t *c, const char *format, ...)
+{
+    char text[ERR_MESSAGE_MAX];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    RAISE(ERR_DATA, "the %s %s: its table of contents: %s", c->file.kind, c->file.path, text);
+}
+
+/* Not empty, and without control characters. The tree's texts are valid UTF-8. */
+static bool is_name(const char *text)
+{
+    for (const char *s = text; *s; s += utf8_length(s))
+        if (utf8_is_control(s, utf8_length(s))) return false;
+    return *text != '\0';
+}
+
+/* 16 hex digits. */
+static bool read_hash(const char *text, uint64_t *out)
+{
+    if (strlen(text) != 16 || strspn(text, "0123456789abcdef") != 16) return false;
+    *out = strtoull(text, NULL, 16);
+    return true;
+}
+
+/* {"hex":"…"} */
+static bool read_hex(h5_contents_t *c, const json_value_t *value, const char **out)
+{
+    const char *hex;
+    char *text;
+    if (value->n != 1 || !json_get_text(value, "hex", &hex)) return false;
+    const size_t n = strlen(hex);
+    if (n % 2 || strspn(hex, "0123456789abcdef") != n) return false;
+    if (arena_new(&c->json.arena, n / 2 + 1, &text) != ERR_OK) return false;
+    for (size_t i = 0; i < n / 2; i++)
+        text[i] = (char)strtol((char[]){hex[2 * i], hex[2 * i + 1], '\0'}, NULL, 16);
+    text[n / 2] = '\0';
+    *out = text;
+    return strlen(text) == n / 2;
+}
+
+static err_t read_attr(h5_contents_t *c, const json_value_t *value, h5_attr_t *attr)
+{
+    *attr = (h5_attr_t){.name = value->key};
+    bool fine = is_name(value->key);
+    switch (value->kind) {
+    case JSON_STRING:
+        attr->text = value->text;
+        break;
+    case JSON_OBJECT:
+        fine = fine && read_hex(c, value, &attr->text);
+        break;
+    case JSON_NULL:
+        attr->type = H5_REAL;
+        attr->real = NAN;
+        break;
+    case JSON_NUMBER:
+        attr->type = strpbrk(value->text, ".eE") ? H5_REAL : H5_INT;
+        attr->real = value->number;
+        fine = fine && (attr->type == H5_REAL || json_as_int(value, &attr->integer));
+        break;
+    default:
+        fine = false;
+    }
+    return fine ? ERR_OK
+                : refuse_table(c, "the attribute %.60s is neither text, a 64-bit integer nor a double",
+                               value->key);
+}
+
+/* *left: bytes of the file that arrays before this one do not have. Against it the shape is checked, so that products of
+ * dimensions do not overflow, also where a dimension is 0. */
+static err_t read_array(const h5_contents_t *c, const json_value_t *value, int64_t *left, h5_array_t *array)
+{
+    const json_value_t *shape = json_get(value, "shape");
+    const char *sum = NULL;
+    *array = (h5_array_t){0};
+    if (!json_get_text(value, "name", &array->name) || array->name[0] != '/' || !is_name(array->name))
+        return refuse_table(c, "an array without a name");
+    if (!json_get_text(value, "type", &array->type) || type_bytes(array->type) == 0)
+        return refuse_table(c, "the array %.60s has an element type that dptrain never writes", array->name);
+    if (!shape || shape->kind != JSON_ARRAY || shape->n > H5_MAX_DIMS)
+        return refuse_table(c, "the array %.60s has no shape of 0 to %d dimensions", array->name,
+                            H5_MAX_DIMS);
+    array->n_bytes = type_bytes(array->type);
+    int64_t n_all = array->n_bytes; /* as if no dimension were 0 */
+    for (const json_value_t *at = shape->first; at; at = at->next) {
+        int64_t dim;
+        if (!json_as_int(at, &dim) || dim < 0)
+            return refuse_table(c, "the array %.60s has no shape of 0 to %d dimensions", array->name,
+                                H5_MAX_DIMS);
+        if (dim > 0 && n_all > c->seal.table / dim)
+            return refuse_table(c, "the array %.60s is larger than the whole file", array->name);
+        n_all *= dim > 0 ? dim : 1;
+        array->n_bytes *= dim;
+        array->dims[array->n_dims++] = dim;
+    }
+    if (!json_get_int(value, "offset", &array->offset) ||
+        (array->n_bytes > 0 &&
+         (array->offset < SEAL_BYTES || array->offset > c->seal.table - array->n_bytes)))
+        return refuse_table(c, "the array %.60s is not within the file", array->name);
+    if (array->n_bytes > *left)
+        return refuse_table(c, "the arrays up to %.60s are larger than the whole file", array->name);
+    *left -= array->n_bytes;
+    array->has_sum = json_get_text(value, "xxh3", &sum);
+    if (array->has_sum && !read_hash(sum, &array->sum))
+        return refuse_table(c, "the array %.60s has a checksum that is not 16 hexadecimal digits",
+                            array->name);
+    json_get_text(value, "meaning", &array->meaning);
+    return ERR_OK;
+}
+
+/* The slash is before all characters, so that a group's content is together. */
+static int by_array_name(const void *a, const void *b)
+{
+    const unsigned char *x = (const unsigned char *)((const h5_array_t *)a)->name,
+                        *y = (const unsigned char *)((const h5_array_t *)b)->name;
+    while (*x && *x == *y) x++, y++;
+    return (*x == '/' ? 1 : *x) - (*y == '/' ? 1 : *y);
+}
+
+static int by_attr_name(const void *a, const void *b)
+{
+    return strcmp(((const h5_attr_t *)a)->name, ((const h5_attr_t *)b)->name);
+}
+
+static err_t read_lists(h5_contents_t *c, const json_value_t *root)
+{
+    const json_value_t *attrs = json_get(root, "attributes"), *arrays = json_get(root, "arrays");
+    int64_t left = c->seal.table - SEAL_BYTES;
+    if (!attrs || attrs->kind != JSON_OBJECT || !arrays || arrays->kind != JSON_ARRAY)
+        return refuse_table(c, "it has no attributes or no arrays");
+    TRY(mem_new_array(attrs->n, sizeof *c->attrs, "a file's attributes", &c->attrs));
+    TRY(mem_new_array(arrays->n, sizeof *c->arrays, "a file's arrays", &c->arrays));
+    for (const json_value_t *at = attrs->first; at; at = at->next)
+        TRY(read_attr(c, at, &c->attrs[c->n_attrs++]));
+    for (const json_value_t *at = arrays->first; at; at = at->next)
+        TRY(read_array(c, at, &left, &c->arrays[c->n_arrays++]));
+    if (c->n_attrs > 1) qsort(c->attrs, (size_t)c->n_attrs, sizeof *c->attrs, by_attr_name);
+    if (c->n_arrays > 1) qsort(c->arrays, (size_t)c->n_arrays, sizeof *c->arrays, by_array_name);
+    for (int64_t i = 1; i < c->n_attrs; i++)
+        if (strcmp(c->attrs[i - 1].name, c->attrs[i].name) == 0)
+            return refuse_table(c, "two attributes %.60s", c->attrs[i].name);
+    for (int64_t i = 1; i < c->n_arrays; i++)
+        if (strcmp(c->arrays[i - 1].name, c->arrays[i].name) == 0)
+            return refuse_table(c, "two arrays %.60s", c->arrays[i].name);
+    return ERR_OK;
+}
+
+static err_t read_table(h5_contents_t *c)
+{
+    const json_value_t *root;
+    char *text = NULL;
+    const int64_t n = c->seal.n_bytes - c->seal.table;
+    if (c->seal.table < SEAL_BYTES || n < 1 || n > MAX_TABLE)
+        return refuse_table(c, "it is not within the file");
+    TRY(mem_new((size_t)n, "a table of contents", &text));
+    int reason = fs_read_all(c->file.fd, c->seal.table, text, (size_t)n, NULL);
+    err_t err = reason
+                    ? err_raise(seal_errno_code(reason), __FILE__, __LINE__, "the %s %s cannot be read: %s",
+                                c->file.kind, c->file.path, strerror(reason))
+                    : ERR_OK;
+    /* The seal's digest does not cover the table's place. */
+    if (err == ERR_OK && (n < 3 || text[0] != '\n' || text[1] != '{' || text[n - 1] != '\n'))
+        err = refuse_table(c, "it does not begin where the file's first bytes say");
+    if (err == ERR_OK && (err = json_read(&c->json, text, (size_t)n, &root)) == ERR_DATA) {
+        err_info_t info;
+        err_take(err, &info);
+        err = refuse_table(c, "%s", info.message);
+    }
+    mem_free(&text);
+    TRY(err);
+    return read_lists(c, root);
+}
+
+err_t h5_contents_open(h5_contents_t *c, const seal_file_t *file, int64_t schema)
+{
+    *c = (h5_contents_t){.file = *file};
+    const char *kind = file->kind, *path = file->path;
+    TRY(seal_verify(file, &c->seal));
+    err_t err = read_table(c);
+    /* The seal's digest does not cover its schema and plan, so they are compared with the copies in the table. */
+    const h5_attr_t *inside = h5_contents_attr(c, "schema"), *plan = h5_contents_attr(c, "plan");
+    const int64_t said = inside && inside->type == H5_INT ? inside->integer : 0;
+    if (err == ERR_OK && said != c->seal.schema)
+        RAISE(ERR_DATA, "the %s %s is damaged: its first bytes say schema %" PRId64 ", its content %" PRId64,
+              kind, path, c->seal.schema, said);
+    if (err != ERR_SYSTEM && c->seal.schema > schema)
+        RAISE(ERR_DATA,
+              "the %s %s was written by a newer dptrain (schema %" PRId64 "; this one reads up to %" PRId64
+              ")",
+              kind, path, c->seal.schema, schema);
+    TRY(err);
+    uint64_t hash = 0;
+    if (plan) TRY(h5_contents_hash(c, "plan", &hash));
+    if (hash != c->seal.plan)
+        RAISE(ERR_DATA,
+              "the %s %s is damaged: its first bytes say plan %016" PRIx64 ", its content %016" PRIx64, kind,
+              path, c->seal.plan, hash);
+    return ERR_OK;
+}
+
+void h5_contents_close(h5_contents_t *c)
+{
+    mem_free(&c->arrays);
+    mem_free(&c->attrs);
+    json_reader_free(&c->json);
+    *c = (h5_contents_t){0};
+}
+
+const h5_array_t *h5_contents_array(const h5_contents_t *c, const char *name)
+{
+    const h5_array_t key = {.name = name};
+    return c->n_arrays ? bsearch(&key, c->arrays, (size_t)c->n_arrays, sizeof key, by_array_name) : NULL;
+}
+
+const h5_attr_t *h5_contents_attr(const h5_contents_t *c, const char *name)
+{
+    const h5_attr_t key = {.name = name};
+    return c->n_attrs ? bsearch(&key, c->attrs, (size_t)c->n_attrs, sizeof key, by_attr_name) : NULL;
+}
+
+static err_t get_attr(const h5_contents_t *c, const char *name, h5_attr_type_t type, const h5_attr_t **out)
+{
+    static const char *const names[] = {
+        [H5_TEXT] = "text", [H5_INT] = "a 64-bit integer", [H5_REAL] = "a double"};
+    *out = h5_contents_attr(c, name);
+    if (!*out) RAISE(ERR_DATA, "the %s %s has no attribute %s", c->file.kind, c->file.path, name);
+    if ((*out)->type != type)
+        RAISE(ERR_DATA, "the %s %s: the attribute %s is %s, not %s", c->file.kind, c->file.path, name,
+              names[(*out)->type], names[type]);
+    return ERR_OK;
+}
+
+err_t h5_contents_text(const h5_contents_t *c, const char *name, const char **out)
+{
+    const h5_attr_t *attr;
+    TRY(get_attr(c, name, H5_TEXT, &attr));
+    *out = attr->text;
+    return ERR_OK;
+}
+
+err_t h5_contents_int(const h5_contents_t *c, const char *name, int64_t *out)
+{
+    const h5_attr_t *attr;
+    TRY(get_attr(c, name, H5_INT, &attr));
+    *out = attr->integer;
+    return ERR_OK;
+}
+
+err_t h5_contents_real(const h5_contents_t *c, const char *name, double *out)
+{
+    const h5_attr_t *attr;
+    TRY(get_attr(c, name, H5_REAL, &attr));
+    *out = attr->real;
+    return ERR_OK;
+}
+
+err_t h5_contents_hash(const h5_contents_t *c, const char *name, uint64_t *out)
+{
+    const h5_attr_t *attr;
+    TRY(get_attr(c, name, H5_TEXT, &attr));
+    if (!read_hash(attr->text, out))
+        RAISE(ERR_DATA, "the %s %s: the attribute %s is not 16 hexadecimal digits", c->file.kind,
+              c->file.path, name);
+    return ERR_OK;
+}
+
+err_t h5_contents_read(const h5_contents_t *c, const h5_array_t *array, void *out)
+{
+    const size_t n_bytes = (size_t)array->n_bytes;
+    size_t n_read = 0;
+    int reason = n_bytes ? fs_read_all(c->file.fd, array->offset, out, n_bytes, &n_read) : 0;
+    if (reason)
+        RAISE(seal_errno_code(reason), "the %s %s cannot be read: %s", c->file.kind, c->file.path,
+              strerror(reason));
+    if (n_read < n_bytes)
+        RAISE(ERR_DATA, "the %s %s was cut short while it was read", c->file.kind, c->file.path);
+    if (array->has_sum && XXH3_64bits(n_bytes ? out : "", n_bytes) != array->sum)
+        RAISE(ERR_DATA, "the %s %s is damaged: the array %s does not match its checksum", c->file.kind,
+              c->file.path, array->name);
+    return ERR_OK;
 }

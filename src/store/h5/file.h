@@ -1,82 +1,140 @@
 /* SPDX-License-Identifier: MIT */
-/* Writes HDF5 files in the format of HDF5 1.10, after a user block for the seal (store/h5/seal.h), with
- * contiguous datasets whose bytes the caller writes at the offsets that HDF5 assigned. Equal content gives
- * equal bytes. Errors name the file, and the system's reason if a read or write failed. Reading is left to
- * store/h5/tree.h. Not collective. */
+/* A sealed HDF5 file of named arrays and attributes, with a table of contents at its end: the HDF5 library writes it, and
+ * it is read by the table and pread alone. libhdf5 crashes on crafted metadata, and the seal protects against accidents
+ * only: whoever crafts a file also seals it. Other programs read the file as any HDF5 file.
+ *
+ * The file is the seal (store/h5/seal.h), the HDF5 part in the format of HDF5 1.10 with contiguous arrays, and the table:
+ * one line of JSON between line breaks, under the seal's digest.
+ *
+ *     {"attributes":{"schema":2,"lr":0.1,…},
+ *      "arrays":[{"name":"/params/fc/bias","type":"f4","shape":[10],"offset":16896,"xxh3":"…","meaning":"O"},…]}
+ *
+ * Attributes are those of the HDF5 part's root. Integers have neither dot nor exponent, reals have one; an infinity is
+ * 1e999, NaN is null. Text is a string, or {"hex":"…"} if it is not valid UTF-8. Arrays are little-endian and row-major:
+ *
+ *     type     kind and bytes of an element: "f4", "f8", "i4", "i8", "u1"; "struct72": a compound, whose members the HDF5
+ *              part names
+ *     shape    [] for one number
+ *     offset   in the file; 0 if the array has no bytes
+ *     xxh3     XXH3-64 of the array's bytes, 16 hex digits; optional
+ *     meaning  of the dimensions; optional
+ *
+ * Equal content gives equal bytes. Not collective. */
 #ifndef STORE_H5_FILE_H
 #define STORE_H5_FILE_H
 
-#include <hdf5.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/err.h"
+#include "base/json.h"
+#include "store/h5/seal.h"
 
-/* ---- HDF5 calls that raise err_t. HDF5 has one error stack and one printing switch per thread ---- */
-/* Stops HDF5 from printing errors in this thread; E_H5 adds the reason to the message instead. Call it
- * wherever a thread enters code that uses HDF5; it is cheap. */
-void h5_quiet(void);
+enum { H5_MAX_DIMS = 8 };
 
-/* Raises `code` with the given message, followed by HDF5's innermost reason. */
-err_t h5_raise(err_t code, const char *file, int line, const char *format, ...)
-    __attribute__((format(printf, 4, 5)));
+typedef enum h5_attr_type { H5_TEXT, H5_INT, H5_REAL } h5_attr_type_t;
 
-/* Closes an id of any kind (negative: none) and sets it to -1. */
-herr_t h5_close(hid_t *id);
+typedef struct h5_attr {
+    const char *name;
+    h5_attr_type_t type;
+    const char *text; /* H5_TEXT: of any length; borrowed */
+    int64_t integer;
+    double real;
+} h5_attr_t;
 
-/* ERR_OK if the call (any expression that is negative on failure) succeeds:
- *     TRY_OUT(err, E_H5(group = H5Gopen2(…), ERR_DATA, "%s: the group %s", path, name)); */
-#define E_H5(call, code, ...) ((call) >= 0 ? ERR_OK : h5_raise((code), __FILE__, __LINE__, __VA_ARGS__))
+static inline h5_attr_t h5_text(const char *name, const char *text)
+{
+    return (h5_attr_t){.name = name, .type = H5_TEXT, .text = text};
+}
+
+static inline h5_attr_t h5_int(const char *name, int64_t integer)
+{
+    return (h5_attr_t){.name = name, .type = H5_INT, .integer = integer};
+}
+
+static inline h5_attr_t h5_real(const char *name, double real)
+{
+    return (h5_attr_t){.name = name, .type = H5_REAL, .real = real};
+}
+
+/* A member of a compound. The type is "i4", "i8", "u8", or "t64": UTF-8 of at most 64 bytes, padded with NUL. */
+typedef struct h5_member {
+    const char *name;
+    size_t offset;
+    const char *type;
+} h5_member_t;
+
+typedef struct h5_array {
+    const char *name; /* absolute, without control characters: "/params/fc/bias" */
+    const char *type; /* as in the table */
+    int n_dims;
+    int64_t dims[H5_MAX_DIMS];
+    const char *meaning; /* NULL: unknown */
+    bool has_sum;
+    uint64_t sum;
+    int64_t offset, n_bytes;
+    /* Of an array that is written. */
+    const h5_member_t *members; /* of a compound; ends with a NULL name */
+    const void *data;           /* NULL: the caller has written the bytes, or will, before h5_file_close */
+} h5_array_t;
+
+/* ---- Writing ---- */
+typedef struct h5_file h5_file_t;
+
+/* Creates the file in the empty, open file `fd`, and writes the attribute "schema" and, unless it is 0, "plan".
+ *
+ *   file  kind and final name, for messages and the seal; borrowed
+ *   seal  schema and plan
+ *   out   call h5_file_close, also after an error here or later */
+err_t h5_file_create(const seal_file_t *file, const seal_t *seal, h5_file_t **out);
+
+err_t h5_file_put_attr(h5_file_t *file, const h5_attr_t *attr);
+
+/* Creates an array, and the groups in its name. Its data is written by h5_file_close, and may change until then unless
+ * it has a sum. Sets n_bytes and offset, and if has_sum is set, sum. Names and data are borrowed until then. */
+err_t h5_file_put_array(h5_file_t *file, h5_array_t *array);
+
+/* Completes the file unless `err`, the caller's error so far, is one, and releases it. Returns the first failed write
+ * since it was created, if any, even if closing succeeds; else `err`; else an error of closing.
+ *
+ *   seal  set on success; may be NULL if `err` is an error */
+err_t h5_file_close(h5_file_t **file, err_t err, seal_t *seal);
+
+/* ---- Reading ---- */
+/* Arrays are sorted by name within each group, attributes by name. */
+typedef struct h5_contents {
+    seal_file_t file; /* borrowed */
+    seal_t seal;
+    h5_array_t *arrays;
+    h5_attr_t *attrs;
+    int64_t n_arrays, n_attrs;
+    json_reader_t json; /* owns names and texts */
+} h5_contents_t;
+
+/* Verifies every byte and reads the table. ERR_DATA, naming the file and the reason: damaged; of another kind; of an
+ * earlier or a newer schema; a table that dptrain does not write: arrays must be within the file, and all together not
+ * larger. ERR_SYSTEM: reading failed. The open file must live as long as the contents. Call h5_contents_close, also after
+ * an error.
+ *
+ *   schema  the newest that the caller reads */
+err_t h5_contents_open(h5_contents_t *contents, const seal_file_t *file, int64_t schema);
+void h5_contents_close(h5_contents_t *contents);
+
+/* NULL: absent. */
+const h5_array_t *h5_contents_array(const h5_contents_t *contents, const char *name);
+const h5_attr_t *h5_contents_attr(const h5_contents_t *contents, const char *name);
+
+/* The value of a required attribute. ERR_DATA if it is absent or of another type. Text is borrowed; a hash is text of 16
+ * hex digits. */
+err_t h5_contents_text(const h5_contents_t *contents, const char *name, const char **out);
+err_t h5_contents_int(const h5_contents_t *contents, const char *name, int64_t *out);
+err_t h5_contents_real(const h5_contents_t *contents, const char *name, double *out);
+err_t h5_contents_hash(const h5_contents_t *contents, const char *name, uint64_t *out);
+
+/* Reads the n_bytes of an array and verifies its sum, if it has one. */
+err_t h5_contents_read(const h5_contents_t *contents, const h5_array_t *array, void *out);
 
 /* Version of the loaded library, such as "1.10.8". */
 void h5_version(char *out, size_t n_bytes);
-
-/* ---- Files ---- */
-/* An HDF5 file driver over a file descriptor opened by the caller.
- *
- * It replaces the library's own driver because HDF5 1.10 cannot close a file after a failed write (disk
- * full): the file stays open in the library, which crashes after a few attempts. This driver records the
- * first failure and ignores later writes, so that the library can close the file; the caller checks `error`
- * afterwards. It takes no file locks, which network file systems often refuse. */
-typedef struct h5_driver {
-    int fd;    /* borrowed; stays open when the HDF5 file is closed */
-    int error; /* errno of the first failed read or write; 0: none */
-} h5_driver_t;
-
-typedef struct h5_file {
-    const char *kind, *path; /* borrowed, for messages: such as "checkpoint", and the file's final name */
-    h5_driver_t driver;
-    hid_t id, group_props, data_props;
-} h5_file_t;
-
-/* Creates the HDF5 part of the open file `fd`, which the caller keeps. Call h5_file_close, also after an
- * error. */
-err_t h5_file_create(h5_file_t *file, const char *kind, const char *path, int fd);
-
-/* Closes the file. Returns the first failed write since it was created, if any, even if closing
- * succeeds; else `err`, the caller's error so far; else an error of closing. */
-err_t h5_file_close(h5_file_t *file, err_t err);
-
-/* Writes a scalar attribute; `type` is its type in the file and in memory. */
-err_t h5_file_write_attr(const h5_file_t *file, hid_t object, const char *name, hid_t type,
-                         const void *value);
-err_t h5_file_write_text(const h5_file_t *file, hid_t object, const char *name, const char *text);
-
-typedef struct h5_dataset {
-    const char *name;
-    hid_t type;
-    int n_dims; /* 0: a scalar */
-    const hsize_t *dims;
-    int64_t n_bytes;
-} h5_dataset_t;
-
-/* Creates a dataset.
- *
- *   set     close it with h5_file_close_set
- *   offset  position of its bytes in the file; 0 if n_bytes is 0 */
-err_t h5_file_make_set(const h5_file_t *file, const h5_dataset_t *dataset, hid_t *set, int64_t *offset);
-err_t h5_file_close_set(const h5_file_t *file, const char *name, hid_t *set);
-
-/* Creates a group, unless it exists. Its parents must exist. */
-err_t h5_file_make_group(const h5_file_t *file, const char *name);
 
 #endif

@@ -289,7 +289,7 @@ static err_t free_values(io_t *io)
 
 static err_t io_write_checkpoint(io_t *io)
 {
-    ckpt_attr_t attrs[] = {ckpt_text("model", "bench"), ckpt_int("step", 1)};
+    h5_attr_t attrs[] = {h5_text("model", "bench"), h5_int("step", 1)};
     ckpt_content_t content = {io->arrays, N_ARRAYS, attrs, sizeof attrs / sizeof attrs[0]};
     return checkpoint_write(io->path, &content);
 }

@@ -117,7 +117,7 @@ static err_t open_checkpoint(const char *where, char *path, checkpoint_t **out)
     }
 }
 
-/* A text attribute; NULL if checkpoints of earlier versions lack it. Free it with mem_free. */
+/* A text attribute; NULL if it is missing. Free it with mem_free. */
 static err_t copy_text(const checkpoint_t *checkpoint, const char *name, char **out)
 {
     const char *text;
@@ -136,15 +136,14 @@ static err_t read_checkpoint(const char *where, const backend_t *backend, traine
     err_t err;
     TRY(open_checkpoint(where, about->path, &checkpoint));
     TRY_OUT(err, model_file_graph(checkpoint, &m->graph, &about->norm));
-    TRY_OUT(err, copy_text(checkpoint, "options", &m->options));
-    if (m->options) TRY_OUT(err, train_options_transform(m->options, &about->transform));
+    TRY_OUT(err, checkpoint_get_text(checkpoint, "options", &text));
+    TRY_OUT(err, mem_strdup(text, &m->options));
+    TRY_OUT(err, train_options_transform(m->options, &about->transform));
     TRY_OUT(err, copy_text(checkpoint, "algorithms", &m->algorithms));
     TRY_OUT(err, copy_text(checkpoint, "frozen_layers", &m->freeze));
     TRY_OUT(err, copy_text(checkpoint, "class_names", &m->class_text));
-    if (checkpoint_find_attr(checkpoint, "data")) {
-        TRY_OUT(err, checkpoint_get_text(checkpoint, "data", &text));
-        snprintf(about->data, sizeof about->data, "%s", text);
-    }
+    TRY_OUT(err, checkpoint_get_text(checkpoint, "data", &text));
+    snprintf(about->data, sizeof about->data, "%s", text);
     if (checkpoint_find_attr(checkpoint, "threads")) {
         TRY_OUT(err, checkpoint_get_int(checkpoint, "n_ranks", &about->n_ranks));
         TRY_OUT(err, checkpoint_get_int(checkpoint, "threads", &about->n_threads));

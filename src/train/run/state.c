@@ -66,15 +66,15 @@ err_t trainer_poll_checkpoint(trainer_t *t)
  *
  *   names  receives the attributes' names */
 static int put_best(const task_metrics_t *metrics, const train_position_t *at,
-                    best_name_t names[TASK_MAX_METRICS], ckpt_attr_t *out)
+                    best_name_t names[TASK_MAX_METRICS], h5_attr_t *out)
 {
     int n = 0;
     for (int i = 0; i < metrics->n; i++) {
         if (isnan(at->best[i])) continue;
         names[i] = checkpoint_best_name(metrics, i);
-        out[n++] = ckpt_real(names[i].text, at->best[i]);
+        out[n++] = h5_real(names[i].text, at->best[i]);
     }
-    if (at->best_step >= 0) out[n++] = ckpt_int("best_step", at->best_step);
+    if (at->best_step >= 0) out[n++] = h5_int("best_step", at->best_step);
     return n;
 }
 
@@ -88,36 +88,36 @@ err_t trainer_make_content(const trainer_t *t, float *states, trainer_content_t 
     if (err == ERR_OK && images_detection(t->input.dataset, &detection))
         err = category_ids_write(detection.source->categories, detection.source->n_categories,
                                  &out->category_ids);
-    const ckpt_attr_t always[] = {
-        ckpt_text("options", t->saving.options),
-        ckpt_text("algorithms", t->model.algorithms.text),
-        ckpt_text("data_xxh3", out->hash.text),
-        ckpt_text("data", t->input.where),
-        ckpt_text("data_source", info->source),
-        ckpt_int("step", t->at.step),
-        ckpt_int("epoch", t->at.epoch),
-        ckpt_int("batch", t->at.batch),
-        ckpt_real("epoch_loss_sum", t->at.sums[TASK_SUM_LOSS]),
-        ckpt_int("epoch_n_correct", (int64_t)t->at.sums[TASK_SUM_CORRECT]),
-        ckpt_int("epoch_n_samples", t->at.n_samples),
-        ckpt_int("global_batch", t->input.global_batch),
-        ckpt_int("n_ranks", t->comm->size),
-        ckpt_int("rate_ranks", t->saving.rate_ranks),
-        ckpt_real("plateau_best", t->learning.plateau.best),
-        ckpt_int("plateau_n_bad", t->learning.plateau.n_bad_epochs),
-        ckpt_real("plateau_scale", t->learning.plateau.scale),
+    const h5_attr_t always[] = {
+        h5_text("options", t->saving.options),
+        h5_text("algorithms", t->model.algorithms.text),
+        h5_text("data_xxh3", out->hash.text),
+        h5_text("data", t->input.where),
+        h5_text("data_source", info->source),
+        h5_int("step", t->at.step),
+        h5_int("epoch", t->at.epoch),
+        h5_int("batch", t->at.batch),
+        h5_real("epoch_loss_sum", t->at.sums[TASK_SUM_LOSS]),
+        h5_int("epoch_n_correct", (int64_t)t->at.sums[TASK_SUM_CORRECT]),
+        h5_int("epoch_n_samples", t->at.n_samples),
+        h5_int("global_batch", t->input.global_batch),
+        h5_int("n_ranks", t->comm->size),
+        h5_int("rate_ranks", t->saving.rate_ranks),
+        h5_real("plateau_best", t->learning.plateau.best),
+        h5_int("plateau_n_bad", t->learning.plateau.n_bad_epochs),
+        h5_real("plateau_scale", t->learning.plateau.scale),
     };
     enum { N_ALWAYS = sizeof always / sizeof always[0] };
-    ckpt_attr_t attrs[N_ALWAYS + TASK_MAX_METRICS + TASK_N_SUMS + 5];
+    h5_attr_t attrs[N_ALWAYS + TASK_MAX_METRICS + TASK_N_SUMS + 5];
     int n_attrs = N_ALWAYS;
     memcpy(attrs, always, sizeof always);
-    if (out->class_names) attrs[n_attrs++] = ckpt_text("class_names", out->class_names);
-    if (out->category_ids) attrs[n_attrs++] = ckpt_text("category_ids", out->category_ids);
-    if (t->at.evaluation_due) attrs[n_attrs++] = ckpt_int("evaluation_due", 1);
-    if (t->model.n_threads > 0) attrs[n_attrs++] = ckpt_int("threads", t->model.n_threads);
+    if (out->class_names) attrs[n_attrs++] = h5_text("class_names", out->class_names);
+    if (out->category_ids) attrs[n_attrs++] = h5_text("category_ids", out->category_ids);
+    if (t->at.evaluation_due) attrs[n_attrs++] = h5_int("evaluation_due", 1);
+    if (t->model.n_threads > 0) attrs[n_attrs++] = h5_int("threads", t->model.n_threads);
     const char *const *sum_names = t->options->kind->sum_names;
     for (int i = 0; sum_names && i < TASK_N_SUMS; i++)
-        if (sum_names[i]) attrs[n_attrs++] = ckpt_real(sum_names[i], t->at.sums[i]);
+        if (sum_names[i]) attrs[n_attrs++] = h5_real(sum_names[i], t->at.sums[i]);
     n_attrs += put_best(&t->task.metrics, &t->at, out->best_names, attrs + n_attrs);
     model_file_t file = {.graph = t->model.graph,
                          .norm = info->norm,

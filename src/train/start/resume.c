@@ -14,7 +14,7 @@
 #include "train/start/options.h"
 #include "train/start/setup.h"
 
-/* Earlier versions kept the best of the main metric alone, as best_accuracy: 0 before the first validation. */
+/* The best of each metric so far; those that no evaluation has had yet are missing. */
 static err_t read_best(const checkpoint_t *checkpoint, const task_metrics_t *metrics, train_position_t *at)
 {
     for (int i = 0; i < metrics->n; i++) {
@@ -23,13 +23,9 @@ static err_t read_best(const checkpoint_t *checkpoint, const task_metrics_t *met
             TRY(checkpoint_get_real(checkpoint, name.text, &at->best[i]));
     }
     at->best_step = -1;
-    if (checkpoint_find_attr(checkpoint, "best_step"))
-        return checkpoint_get_int(checkpoint, "best_step", &at->best_step);
-    double *best = &at->best[metrics->main];
-    if (isnan(*best) && checkpoint_find_attr(checkpoint, "best_accuracy"))
-        TRY(checkpoint_get_real(checkpoint, "best_accuracy", best));
-    if (!(*best > 0)) *best = NAN;
-    return ERR_OK;
+    return checkpoint_find_attr(checkpoint, "best_step")
+               ? checkpoint_get_int(checkpoint, "best_step", &at->best_step)
+               : ERR_OK;
 }
 
 /* Rank 0: resolves --resume to a file; "" for a new run. */
@@ -48,32 +44,28 @@ static err_t choose_checkpoint(const char *resume, const char *folder, char *pat
 
 /* What a resumed run needs before anything is built. */
 typedef struct saved_run {
-    char *options, *algorithms; /* algorithms: NULL if the checkpoint has none */
-    int64_t n_ranks, n_threads; /* n_threads: 0 if unknown */
-    int64_t rate_ranks;         /* n_ranks if unknown */
-    int64_t step;               /* steps done, which decide whether the run has finished */
+    char *options, *algorithms;
+    int64_t n_ranks, rate_ranks;
+    int64_t n_threads; /* 0 if unknown */
+    int64_t step;      /* steps done, which decide whether the run has finished */
 } saved_run_t;
 
 static err_t read_saved_run(const char *path, saved_run_t *out)
 {
     checkpoint_t *checkpoint;
-    const char *text;
+    const char *options, *algorithms;
+    err_t err;
     TRY(checkpoint_open(path, &checkpoint));
-    err_t err = checkpoint_get_text(checkpoint, "options", &text);
-    if (err == ERR_OK) err = mem_strdup(text, &out->options);
-    if (err == ERR_OK) err = checkpoint_get_int(checkpoint, "n_ranks", &out->n_ranks);
-    if (err == ERR_OK) err = checkpoint_get_int(checkpoint, "step", &out->step);
-    /* The rest is missing in checkpoints of earlier versions. */
-    out->rate_ranks = out->n_ranks;
-    if (err == ERR_OK && checkpoint_find_attr(checkpoint, "rate_ranks"))
-        err = checkpoint_get_int(checkpoint, "rate_ranks", &out->rate_ranks);
-    if (err == ERR_OK && checkpoint_find_attr(checkpoint, "threads"))
-        err = checkpoint_get_int(checkpoint, "threads", &out->n_threads);
-    if (err == ERR_OK && checkpoint_find_attr(checkpoint, "algorithms"))
-        err = checkpoint_get_text(checkpoint, "algorithms", &text);
-    else
-        text = NULL;
-    if (err == ERR_OK && text) err = mem_strdup(text, &out->algorithms);
+    TRY_OUT(err, checkpoint_get_text(checkpoint, "options", &options));
+    TRY_OUT(err, checkpoint_get_text(checkpoint, "algorithms", &algorithms));
+    TRY_OUT(err, checkpoint_get_int(checkpoint, "n_ranks", &out->n_ranks));
+    TRY_OUT(err, checkpoint_get_int(checkpoint, "rate_ranks", &out->rate_ranks));
+    TRY_OUT(err, checkpoint_get_int(checkpoint, "step", &out->step));
+    if (checkpoint_find_attr(checkpoint, "threads"))
+        TRY_OUT(err, checkpoint_get_int(checkpoint, "threads", &out->n_threads));
+    TRY_OUT(err, mem_strdup(options, &out->options));
+    err = mem_strdup(algorithms, &out->algorithms);
+out:
     checkpoint_close(&checkpoint);
     return err;
 }

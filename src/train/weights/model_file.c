@@ -108,35 +108,35 @@ err_t model_file_content(const model_file_t *file, model_content_t *out)
     err_t err;
     TRY_OUT(err, mem_new_array(n_arrays, sizeof(ckpt_array_t), "a checkpoint", &out->arrays));
     TRY_OUT(err, mem_new_array(n_arrays, sizeof(array_name_t), "a checkpoint", &out->names));
-    TRY_OUT(err, mem_new_array(n_attrs, sizeof(ckpt_attr_t), "a checkpoint", &out->attrs));
+    TRY_OUT(err, mem_new_array(n_attrs, sizeof(h5_attr_t), "a checkpoint", &out->attrs));
     TRY_OUT(err, list_frozen(g, &out->frozen));
     list_arrays(sections, n_sections, out->arrays, out->names);
-    const ckpt_attr_t model[N_MODEL_ATTRS] = {
-        ckpt_text("model", g->model),
-        ckpt_int("height", image.dim[1]),
-        ckpt_int("width", image.dim[2]),
-        ckpt_int("channels", image.dim[3]),
-        ckpt_int("n_classes", model_classes(g)),
-        ckpt_real("mean", file->norm.mean[0]),
-        ckpt_real("std", file->norm.std[0]),
-        ckpt_text("precision", model_precision(g->compute)),
-        ckpt_int("multi_label", model_multi_label(g)),
+    const h5_attr_t model[N_MODEL_ATTRS] = {
+        h5_text("model", g->model),
+        h5_int("height", image.dim[1]),
+        h5_int("width", image.dim[2]),
+        h5_int("channels", image.dim[3]),
+        h5_int("n_classes", model_classes(g)),
+        h5_real("mean", file->norm.mean[0]),
+        h5_real("std", file->norm.std[0]),
+        h5_text("precision", model_precision(g->compute)),
+        h5_int("multi_label", model_multi_label(g)),
     };
-    ckpt_attr_t *attrs = out->attrs, *next = attrs + N_MODEL_ATTRS;
+    h5_attr_t *attrs = out->attrs, *next = attrs + N_MODEL_ATTRS;
     memcpy(attrs, model, sizeof model);
     for (int k = 1; k < channels; k++) {
-        *next++ = ckpt_real(norm_names[k][0], file->norm.mean[k]);
-        *next++ = ckpt_real(norm_names[k][1], file->norm.std[k]);
+        *next++ = h5_real(norm_names[k][0], file->norm.mean[k]);
+        *next++ = h5_real(norm_names[k][1], file->norm.std[k]);
     }
     const model_stem_t stem = model_stem_of(g);
-    if (stem != MODEL_STEM_AUTO) *next++ = ckpt_text("stem", model_stems[stem]);
-    if (out->frozen) *next++ = ckpt_text("frozen_layers", out->frozen);
+    if (stem != MODEL_STEM_AUTO) *next++ = h5_text("stem", model_stems[stem]);
+    if (out->frozen) *next++ = h5_text("frozen_layers", out->frozen);
     if (rcnn_is(g)) {
-        *next++ = ckpt_text("norm", model_norms[g->frozen_norms ? MODEL_NORM_FROZEN : MODEL_NORM_BATCH]);
-        *next++ = ckpt_real("norm_epsilon", g->norm_epsilon);
-        *next++ = ckpt_int("box_block", rcnn_box_block(g));
+        *next++ = h5_text("norm", model_norms[g->frozen_norms ? MODEL_NORM_FROZEN : MODEL_NORM_BATCH]);
+        *next++ = h5_real("norm_epsilon", g->norm_epsilon);
+        *next++ = h5_int("box_block", rcnn_box_block(g));
     }
-    if (rcnn_is(g) && rcnn_has_masks(g)) *next++ = ckpt_int("mask_block", rcnn_mask_block(g));
+    if (rcnn_is(g) && rcnn_has_masks(g)) *next++ = h5_int("mask_block", rcnn_mask_block(g));
     memcpy(next, file->attrs, (size_t)file->n_attrs * sizeof *attrs);
     next += file->n_attrs;
     out->n_steady = n_arrays - g->n_states;
@@ -185,8 +185,6 @@ err_t model_file_read(checkpoint_t *checkpoint, const graph_t *graph, float *par
 static err_t read_compute(const checkpoint_t *checkpoint, dtype_t *out)
 {
     const char *precision;
-    *out = DTYPE_F32;
-    if (!checkpoint_find_attr(checkpoint, "precision")) return ERR_OK;
     TRY(checkpoint_get_text(checkpoint, "precision", &precision));
     if (!model_compute(precision, out))
         RAISE(ERR_DATA, "%s: unknown precision '%s'", checkpoint_path(checkpoint), precision);
@@ -218,7 +216,7 @@ static err_t read_stem(const checkpoint_t *checkpoint, const char *model, model_
 err_t model_file_graph(const checkpoint_t *checkpoint, graph_t **out, pixel_norm_t *norm)
 {
     const char *model;
-    int64_t height, width, channels, n_classes, multi_label = 0;
+    int64_t height, width, channels, n_classes, multi_label;
     dtype_t compute;
     TRY(checkpoint_get_text(checkpoint, "model", &model));
     TRY(checkpoint_get_int(checkpoint, "height", &height));
@@ -238,8 +236,7 @@ err_t model_file_graph(const checkpoint_t *checkpoint, graph_t **out, pixel_norm
             RAISE(ERR_DATA, "%s: invalid pixel mean %g or standard deviation %g", checkpoint_path(checkpoint),
                   norm->mean[k], norm->std[k]);
     TRY(read_compute(checkpoint, &compute));
-    if (checkpoint_find_attr(checkpoint, "multi_label"))
-        TRY(checkpoint_get_int(checkpoint, "multi_label", &multi_label));
+    TRY(checkpoint_get_int(checkpoint, "multi_label", &multi_label));
     bool fits = height > 0 && width > 0 && channels > 0 && channels <= PIXEL_MAX_CHANNELS;
     if (!fits || n_classes < 1 || n_classes > 1 << 24)
         RAISE(ERR_DATA, "%s: invalid model input: images of %lldx%lldx%lld in %lld classes",

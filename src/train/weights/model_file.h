@@ -9,14 +9,14 @@
  *
  *   model, height, width, channels, n_classes
  *   mean, std         pixel_norm_t of the first channel
- *   mean_1, std_1, …  of the others; missing in older files: as the first
- *   precision         one of model_precisions; missing in older files: fp32
- *   multi_label       model_multi_label; missing: 0
- *   stem              of ResNets: one of model_stems, but auto; missing in older files: auto
+ *   mean_1, std_1, …  of the others; missing: as the first
+ *   precision         one of model_precisions
+ *   multi_label       model_multi_label
+ *   stem              of ResNets: one of model_stems, but auto; missing: auto
  *   frozen_layers     layers whose parameters are not trained, as in graph_t.freeze; missing: none
  *   norm              of detectors: what batch norm does, one of model_norms
  *   norm_epsilon      of detectors: of every batch norm
- *   box_block         of detectors: model_options_t's; missing in older files: its default
+ *   box_block         of detectors: model_options_t's
  *   mask_block        the same, of those with masks
  *
  * Not collective: rank 0 calls these. */
@@ -34,7 +34,7 @@ typedef struct model_file {
     pixel_norm_t norm;
     float *params, *states; /* flat, laid out by the graph; read only */
     const optim_t *optim;
-    const ckpt_attr_t *attrs; /* the run's, added to the model's */
+    const h5_attr_t *attrs; /* the run's, added to the model's */
     int n_attrs;
 } model_file_t;
 

@@ -444,7 +444,7 @@ static err_t write_h5(const char *path, const transfer_t *x, const npz_entry_t *
     ckpt_array_t *arrays = NULL;
     char(*names)[CKPT_NAME_MAX] = NULL;
     err_t err = ERR_OK;
-    const ckpt_attr_t attrs[] = {ckpt_text("weights_of", x->graph->model)};
+    const h5_attr_t attrs[] = {h5_text("weights_of", x->graph->model)};
     TRY_OUT(err, mem_new_array(x->n, sizeof *arrays, "weights", &arrays));
     TRY_OUT(err, mem_new_array(x->n, sizeof *names, "names of weights", &names));
     for (int i = 0; i < x->n; i++) {
