@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "cluster/hosts/machine.h"
 #include "launch/job.h"
 
 enum { VERSION_SEC = 10, VERSION_BYTES = 1 << 16, MAX_CPUS = 8192 };
@@ -32,14 +33,8 @@ int ranks_cores(void)
     int n = 0;
     if (sched_getaffinity(0, sizeof mine, mine.sets) != 0) return (int)sysconf(_SC_NPROCESSORS_ONLN);
     for (int cpu = 0; cpu < MAX_CPUS; cpu++) {
-        char path[128], siblings[1024];
-        int core = cpu;
         if (!CPU_ISSET_S((size_t)cpu, sizeof mine, mine.sets)) continue;
-        snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu%d/topology/thread_siblings_list", cpu);
-        if (fs_read_line(path, siblings, sizeof siblings)) {
-            const long first = strtol(siblings, NULL, 10);
-            if (first >= 0 && first < MAX_CPUS) core = (int)first;
-        }
+        const int core = machine_core(cpu);
         n += !CPU_ISSET_S((size_t)core, sizeof cores, cores.sets);
         CPU_SET_S((size_t)core, sizeof cores, cores.sets);
     }

@@ -111,7 +111,7 @@ static int64_t group_free(void)
 
 static void check_groups(void)
 {
-    OK(folder_begin() && group_free() == INT64_MAX, "no control groups");
+    OK(group_free() == INT64_MAX, "no control groups");
     put_text("groups", "1:name=systemd:/job\n0::/job/step\n");
     put_text("fs/job/memory.max", "3000\n");
     put_text("fs/job/memory.current", "2500\n");
@@ -133,13 +133,51 @@ static void check_groups(void)
     put_text("fs/memory.max", "70\n");
     OK(group_free() == 70, "a container sees its own group at the root");
     folder_clear();
-    rmdir(folder);
+}
+
+static void check_caches(void)
+{
+    static const char *const files[] = {"type", "level", "size", "shared_cpu_list"};
+    static const char *const text[4][4] = {{"Data\n", "1\n", "48K\n", "0,64\n"},
+                                           {"Instruction\n", "1\n", "32K\n", "0,64\n"},
+                                           {"Unified\n", "2\n", "2M\n", "0,64\n"},
+                                           {"Unified\n", "3\n", "36608K\n", "0-31,64-95\n"}};
+    machine_cache_t caches[MACHINE_MAX_CACHES];
+    OK(machine_caches(folder_path("cache"), caches) == 0, "without sysfs caches are unknown");
+    for (int i = 0; i < 4; i++)
+        for (int k = 0; k < 4; k++) {
+            char name[64];
+            snprintf(name, sizeof name, "cache/index%d/%s", i, files[k]);
+            put_text(name, text[i][k]);
+        }
+    OK(machine_caches(folder_path("cache"), caches) == 3 && caches[0].n_bytes == 48 << 10 &&
+           caches[1].n_bytes == 2 << 20 && caches[2].level == 3 && caches[2].n_bytes == 36608 << 10 &&
+           caches[2].n_sharers == 64 && caches[1].n_sharers == 2,
+       "sizes from sysfs, without the instruction cache");
+    folder_clear();
+}
+
+static void check_lists(void)
+{
+    cpu_set_t set;
+    const size_t n = sizeof set;
+    OK(machine_cpu_list("0-3,8,10-11\n", &set, n) == 7 && CPU_COUNT(&set) == 7 && CPU_ISSET(8, &set) &&
+           !CPU_ISSET(9, &set) && machine_cpu_list("", &set, n) == 0 && CPU_COUNT(&set) == 0 &&
+           machine_cpu_list("0-2047", NULL, 0) == 2048,
+       "the kernel's lists");
+    OK(machine_cpu_list("3-1", &set, n) < 0 && machine_cpu_list("0-99999", &set, n) < 0 &&
+           machine_cpu_list("x", &set, n) < 0 && machine_cpu_list("1-", &set, n) < 0 &&
+           machine_cpu_list("0-99999999999999999999", NULL, 0) < 0,
+       "malformed lists");
 }
 
 int main(void)
 {
-    tap_plan(19);
+    tap_plan(23);
+    ASSERT(folder_begin());
     check_groups();
+    check_caches();
+    check_lists();
     check_generations();
     check_several();
     check_others();
@@ -154,5 +192,6 @@ int main(void)
     OK(here.caches[0] == '\0' ||
            (one > 0 && shared > 0 && shared < one && machine_cache_bytes(4096, 1) >= one),
        "caches of a rank: %lld bytes, of one of many %lld", (long long)one, (long long)shared);
+    rmdir(folder);
     return tap_done();
 }

@@ -113,53 +113,87 @@ void machine_cpu_read(FILE *cpuinfo, machine_cpu_t *out)
     if (!out->name[0]) snprintf(out->name, sizeof out->name, "unknown CPU");
 }
 
-/* CPUs of a mask such as "00000000,00000003". */
-static int count_cpus(const char *mask)
+int64_t machine_cpu_list(const char *text, cpu_set_t *out, size_t n_bytes)
 {
+    enum { MOST = 1 << 20 };
+    int64_t n = 0;
+    if (out) CPU_ZERO_S(n_bytes, out);
+    while (isdigit((unsigned char)*text)) {
+        char *end;
+        long first = strtol(text, &end, 10), last = first;
+        if (*end == '-') {
+            if (!isdigit((unsigned char)end[1])) return -1;
+            last = strtol(end + 1, &end, 10);
+        }
+        if (last < first || last >= (out ? 8 * (long)n_bytes : MOST)) return -1;
+        for (long cpu = first; out && cpu <= last; cpu++) CPU_SET_S((size_t)cpu, n_bytes, out);
+        n += last - first + 1;
+        text = end + (*end == ',');
+    }
+    return *text == '\0' || *text == '\n' ? n : -1;
+}
+
+int machine_core(int cpu)
+{
+    char path[128], siblings[1024];
+    snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu%d/topology/thread_siblings_list", cpu);
+    if (!fs_read_line(path, siblings, sizeof siblings)) return cpu;
+    const long first = strtol(siblings, NULL, 10);
+    return first >= 0 && first < cpu ? (int)first : cpu;
+}
+
+int machine_caches(const char *folder, machine_cache_t out[MACHINE_MAX_CACHES])
+{
+    enum { TYPE, LEVEL, SIZE, SHARERS, N_FILES };
+    static const char *const files[N_FILES] = {"type", "level", "size", "shared_cpu_list"};
+    if (!folder) folder = "/sys/devices/system/cpu/cpu0/cache";
     int n = 0;
-    for (; *mask; mask++)
-        if (isxdigit((unsigned char)*mask))
-            n += __builtin_popcount((unsigned)strtol((char[]){*mask, '\0'}, NULL, 16));
+    for (int index = 0; n < MACHINE_MAX_CACHES; index++) {
+        char path[FS_PATH_MAX], text[N_FILES][1024], *unit;
+        for (int i = 0; i < N_FILES; i++) {
+            snprintf(path, sizeof path, "%s/index%d/%s", folder, index, files[i]);
+            if (!fs_read_line(path, text[i], sizeof text[i])) text[i][0] = '\0';
+        }
+        if (!text[TYPE][0]) break;
+        machine_cache_t cache = {.level = atoi(text[LEVEL]), .n_bytes = strtoll(text[SIZE], &unit, 10)};
+        cache.n_bytes <<= *unit == 'K' ? 10 : *unit == 'M' ? 20 : 0;
+        cache.n_sharers = (int)machine_cpu_list(text[SHARERS], NULL, 0);
+        if (cache.n_sharers < 1) cache.n_sharers = 1;
+        if (strcmp(text[TYPE], "Instruction") != 0 && cache.level > 0 && cache.n_bytes > 0) out[n++] = cache;
+    }
     return n;
 }
 
 int64_t machine_cache_bytes(int n_cpus, int n_ranks)
 {
-    static const char folder[] = "/sys/devices/system/cpu/cpu0/cache";
-    char path[128], type[32], size[32], mask[1024];
+    machine_cache_t caches[MACHINE_MAX_CACHES];
+    const int n = machine_caches(NULL, caches);
     int64_t sum = 0;
-    for (int index = 0; index < 16; index++) {
-        snprintf(path, sizeof path, "%s/index%d/type", folder, index);
-        if (!fs_read_line(path, type, sizeof type)) break;
-        snprintf(path, sizeof path, "%s/index%d/size", folder, index);
-        if (strcmp(type, "Instruction") == 0 || !fs_read_line(path, size, sizeof size)) continue;
-        snprintf(path, sizeof path, "%s/index%d/shared_cpu_map", folder, index);
-        const int n_sharing = fs_read_line(path, mask, sizeof mask) ? count_cpus(mask) : 1;
-        const int n_caches = n_sharing > 0 && n_sharing < machine_cpus() ? machine_cpus() / n_sharing : 1;
-        const int64_t n_bytes = 1024 * strtoll(size, NULL, 10); /* "32768K" */
-        sum += n_cpus < n_caches / n_ranks ? n_cpus * n_bytes : n_caches * n_bytes / n_ranks;
+    for (int i = 0; i < n; i++) {
+        const int64_t n_caches =
+            caches[i].n_sharers < machine_cpus() ? machine_cpus() / caches[i].n_sharers : 1;
+        sum +=
+            n_cpus < n_caches / n_ranks ? n_cpus * caches[i].n_bytes : n_caches * caches[i].n_bytes / n_ranks;
     }
     return sum;
 }
 
 void machine_cpu(machine_cpu_t *out)
 {
-    static const char folder[] = "/sys/devices/system/cpu/cpu0/cache";
-    char caches[sizeof out->caches] = "", path[128], type[32], size[32];
+    machine_cache_t caches[MACHINE_MAX_CACHES];
+    const int n = machine_caches(NULL, caches);
     FILE *file = fopen("/proc/cpuinfo", "re");
     *out = (machine_cpu_t){.name = "unknown CPU"};
     if (file) {
         machine_cpu_read(file, out);
         fclose(file);
     }
-    for (int index = 0; index < 16; index++) {
-        snprintf(path, sizeof path, "%s/index%d/type", folder, index);
-        if (!fs_read_line(path, type, sizeof type)) break;
-        snprintf(path, sizeof path, "%s/index%d/size", folder, index);
-        if (strcmp(type, "Instruction") == 0 || !fs_read_line(path, size, sizeof size)) continue;
-        append(caches, sizeof caches, " ", size);
+    if (n > 0) out->caches[0] = '\0';
+    for (int i = 0; i < n; i++) {
+        char size[32];
+        snprintf(size, sizeof size, "%lldK", (long long)(caches[i].n_bytes >> 10));
+        append(out->caches, sizeof out->caches, " ", size);
     }
-    if (caches[0]) memcpy(out->caches, caches, sizeof caches);
 }
 
 void machine_cpu_name(char *out, size_t n_bytes)

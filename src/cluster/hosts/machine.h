@@ -3,6 +3,7 @@
 #ifndef CLUSTER_HOSTS_MACHINE_H
 #define CLUSTER_HOSTS_MACHINE_H
 
+#include <sched.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -29,11 +30,27 @@ void machine_cpu_read(FILE *cpuinfo, machine_cpu_t *out);
 enum { MACHINE_CPU_TEXT = 512 };
 void machine_cpu_text(char out[MACHINE_CPU_TEXT]);
 
+/* A data or unified cache of a CPU. */
+typedef struct machine_cache {
+    int level;
+    int64_t n_bytes;
+    int n_sharers; /* CPUs that share it */
+} machine_cache_t;
+
+enum { MACHINE_MAX_CACHES = 4 };
+
+/* Reads FOLDER/index0, index1, …, the nearest cache first; NULL: those of CPU 0. Returns their number; 0: unknown. */
+int machine_caches(const char *folder, machine_cache_t out[MACHINE_MAX_CACHES]);
+
 /* At most what the caches hold for one of n_ranks ranks of this host with n_cpus CPUs each: all levels, and of a
  * level that CPUs share the rank's part. 0: unknown. */
 int64_t machine_cache_bytes(int n_cpus, int n_ranks);
 
-int machine_cpus(void);             /* online */
+int machine_cpus(void);    /* online */
+int machine_core(int cpu); /* the first hardware thread of a CPU's core; the CPU itself if unknown */
+/* Parses the kernel's "0-3,8,10-11" into a set of n_bytes, or counts only: out NULL. Returns the number of CPUs; -1: malformed,
+ * or beyond the set. */
+int64_t machine_cpu_list(const char *text, cpu_set_t *out, size_t n_bytes);
 int64_t machine_memory_bytes(void); /* 0: unknown */
 /* Memory still available: MemAvailable, or less if a control group sets a limit. INT64_MAX: unknown. */
 int64_t machine_free_bytes(void);

@@ -5,6 +5,7 @@
 #define TOOLS_BENCH_CASES_H
 
 #include "base/fs.h"
+#include "cluster/hosts/machine.h"
 #include "compute/graph/measure.h"
 #include "tools/bench/bench.h"
 
@@ -119,19 +120,7 @@ int conv_check(const scratch_t *scratch, const op_desc_t *desc, op_pass_t pass, 
 
 /* mem: working sets derived from the machine's caches. */
 
-enum { MEM_MAX_CACHES = 4, MEM_MAX_LEVELS = MEM_MAX_CACHES + 1 };
-
-/* A data or unified cache of a CPU. */
-typedef struct mem_cache {
-    int level;
-    int64_t n_bytes;
-    int n_sharers; /* CPUs that share it */
-} mem_cache_t;
-
-/* Reads FOLDER/index0, index1, … ("/sys/devices/system/cpu/cpu0/cache"), the nearest cache first;
- * returns their number. If there are none, returns unshared caches of 32 KiB, 1 MiB and 32 MiB, with
- * *guessed set. */
-int mem_caches_read(const char *folder, mem_cache_t out[MEM_MAX_CACHES], bool *guessed);
+enum { MEM_MAX_LEVELS = MACHINE_MAX_CACHES + 1 };
 
 typedef struct mem_level {
     char name[8];    /* "L1", "DRAM" */
@@ -145,7 +134,7 @@ typedef struct mem_level {
  *   n_threads  of a rank, each on its own CPU
  *   n_local    ranks that run concurrently on the host
  *   n_cpus     of the host */
-int mem_levels(const mem_cache_t *caches, int n_caches, int n_threads, int n_local, int n_cpus,
+int mem_levels(const machine_cache_t *caches, int n_caches, int n_threads, int n_local, int n_cpus,
                mem_level_t out[MEM_MAX_LEVELS]);
 
 /* Three arrays of doubles and STREAM's four loops over them (McCalpin, "Memory bandwidth and machine

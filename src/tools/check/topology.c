@@ -14,29 +14,11 @@
 
 enum { MAX_NODES = 64, LINE_TEXT = 4096 };
 
-bool topology_parse_list(const char *text, cpu_set_t *out)
-{
-    CPU_ZERO(out);
-    while (isdigit((unsigned char)*text)) {
-        char *end;
-        long first = strtol(text, &end, 10), last = first;
-        if (*end == '-') {
-            text = end + 1;
-            if (!isdigit((unsigned char)*text)) return false;
-            last = strtol(text, &end, 10);
-        }
-        if (last < first || last >= CPU_SETSIZE) return false;
-        for (long cpu = first; cpu <= last; cpu++) CPU_SET((size_t)cpu, out);
-        text = end + (*end == ',');
-    }
-    return *text == '\0' || *text == '\n';
-}
-
 static bool read_list(const char *path, cpu_set_t *out)
 {
     char line[LINE_TEXT];
     CPU_ZERO(out);
-    return fs_read_line(path, line, sizeof line) && topology_parse_list(line, out);
+    return fs_read_line(path, line, sizeof line) && machine_cpu_list(line, out, sizeof *out) >= 0;
 }
 
 static int read_int(const char *path, int otherwise)
@@ -46,23 +28,11 @@ static int read_int(const char *path, int otherwise)
     return fs_read_line(path, line, sizeof line) && sscanf(line, "%d", &value) == 1 ? value : otherwise;
 }
 
-/* The first hardware thread of a CPU's core; the CPU itself if unknown. */
-static size_t core_of(size_t cpu)
-{
-    char path[128];
-    cpu_set_t siblings;
-    snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu%zu/topology/thread_siblings_list", cpu);
-    if (!read_list(path, &siblings)) return cpu;
-    for (size_t i = 0; i < cpu; i++)
-        if (CPU_ISSET(i, &siblings)) return i;
-    return cpu;
-}
-
 static void find_cores(const cpu_set_t *cpus, cpu_set_t *out)
 {
     CPU_ZERO(out);
     for (size_t cpu = 0; cpu < CPU_SETSIZE; cpu++)
-        if (CPU_ISSET(cpu, cpus)) CPU_SET(core_of(cpu), out);
+        if (CPU_ISSET(cpu, cpus)) CPU_SET((size_t)machine_core((int)cpu), out);
 }
 
 static void find_nodes(const cpu_set_t *cpus, topology_facts_t *out)

@@ -21,9 +21,6 @@ typedef struct topology_facts {
     int gpu_distance; /* NUMA distance from the nearest of `nodes` to gpu_node (10: the same); 0: unknown */
 } topology_facts_t;
 
-/* Parses "0-3,8,10-11"; false if the text is malformed. */
-bool topology_parse_list(const char *text, cpu_set_t *out);
-
 /* Reads the facts of this rank. */
 void topology_read(const check_t *check, topology_facts_t *out);
 
