@@ -89,7 +89,8 @@ static double share_of(const op_desc_t *d, const op_args_t *args, int64_t oh, in
 }
 
 /* Gradient of input element (n, h, w, c): the sum over every window that can contain it. */
-static double sum_dx(const op_desc_t *d, const op_args_t *args, int64_t n, int64_t h, int64_t w, int64_t c)
+static double sum_shares(const op_desc_t *d, const op_args_t *args, int64_t n, int64_t h, int64_t w,
+                         int64_t c)
 {
     const pool2d_attr_t *a = &d->attr.pool2d;
     const int64_t *out = d->y[0].dim;
@@ -112,7 +113,7 @@ static err_t ref_pool2d_backward(const op_t *op, const op_args_t *args)
     for (int64_t n = 0; n < in[0]; n++)
         for (int64_t h = 0; h < in[1]; h++)
             for (int64_t w = 0; w < in[2]; w++)
-                for (int64_t c = 0; c < in[3]; c++) *dx++ = (float)sum_dx(&op->desc, args, n, h, w, c);
+                for (int64_t c = 0; c < in[3]; c++) *dx++ = (float)sum_shares(&op->desc, args, n, h, w, c);
     return ERR_OK;
 }
 

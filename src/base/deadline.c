@@ -144,7 +144,7 @@ static const char *what_keeps(const look_t *look, char state, deadline_stage_t s
                                           : "has not reached MPI_Finalize";
 }
 
-static void look_at(look_t *look, long pid)
+static void judge_process(look_t *look, long pid)
 {
     int rank = rank_of(look, pid);
     if (rank < 0) return;
@@ -188,7 +188,7 @@ static void look_at_peers(deadline_stage_t stage, peers_t *out)
                    : NULL;
     struct dirent *entry;
     while (all && (entry = readdir(all)))
-        if (isdigit((unsigned char)entry->d_name[0])) look_at(&look, strtol(entry->d_name, NULL, 10));
+        if (isdigit((unsigned char)entry->d_name[0])) judge_process(&look, strtol(entry->d_name, NULL, 10));
     if (all) closedir(all);
     if (look.n_named > MAX_NAMED)
         message_append(&look.out->found, "; and %d more on %s", look.n_named - MAX_NAMED, look.host);

@@ -159,7 +159,7 @@ typedef struct look {
     size_t n;
 } look_t;
 
-static look_t look_at(const void *first, size_t n_bytes)
+static look_t begin_look(const void *first, size_t n_bytes)
 {
     look_t l = {.n = n_bytes < FILE_KIND_BYTES ? n_bytes : FILE_KIND_BYTES};
     if (l.n > 0) memcpy(l.bytes, first, l.n);
@@ -302,7 +302,7 @@ static file_kind_t look_kind(const look_t *l)
 
 file_kind_t file_kind(const void *first, size_t n_bytes)
 {
-    const look_t l = look_at(first, n_bytes);
+    const look_t l = begin_look(first, n_bytes);
     return look_kind(&l);
 }
 
@@ -362,7 +362,7 @@ static void append_begin(const look_t *l, file_words_t *out)
 
 file_words_t file_kind_explain(const void *first, size_t n_bytes, const char *advice)
 {
-    const look_t l = look_at(first, n_bytes);
+    const look_t l = begin_look(first, n_bytes);
     file_kind_t kind = look_kind(&l);
     file_words_t out = {"it "};
     if (kind == FILE_UNKNOWN)

@@ -162,7 +162,7 @@ void json_hex(json_t *j, const char *key, uint64_t value, int n_digits)
     json_string(j, key, text);
 }
 
-static json_kind_t kind_of_text(const char *text)
+static json_kind_t kind_of_json(const char *text)
 {
     switch (text[0]) {
     case '{':
@@ -180,7 +180,7 @@ static json_kind_t kind_of_text(const char *text)
 
 void json_raw(json_t *j, const char *key, const char *text)
 {
-    start_value(j, key, kind_of_text(text));
+    start_value(j, key, kind_of_json(text));
     json_append(j, text, strlen(text));
 }
 

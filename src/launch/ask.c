@@ -46,7 +46,7 @@ static char *next_word(char **rest)
     return word;
 }
 
-static void keep_text(char out[ANSWER_NAME], const char *text)
+static void keep_name(char out[ANSWER_NAME], const char *text)
 {
     snprintf(out, ANSWER_NAME, "%s", text);
 }
@@ -172,17 +172,17 @@ static void read_line(const char *key, char *rest, const char *ofi_folders, aren
         out->is_stopped = strcmp(rest, "stopped") == 0;
         out->is_alive = out->is_stopped || strcmp(rest, "yes") == 0;
     } else if (strcmp(key, "name") == 0) {
-        if (word_is_name(rest)) keep_text(out->name, rest);
+        if (word_is_name(rest)) keep_name(out->name, rest);
     } else if (strcmp(key, "machine") == 0) {
-        if (word_is_name(rest)) keep_text(out->machine, rest);
+        if (word_is_name(rest)) keep_name(out->machine, rest);
     } else if (strcmp(key, "shell") == 0)
-        keep_text(out->shell, rest);
+        keep_name(out->shell, rest);
     else if (strcmp(key, "program") == 0)
-        keep_text(out->program, rest);
+        keep_name(out->program, rest);
     else if (strcmp(key, "full") == 0)
-        keep_text(out->full, rest);
+        keep_name(out->full, rest);
     else if (strcmp(key, "swept") == 0)
-        keep_text(out->swept, rest);
+        keep_name(out->swept, rest);
     else if (strcmp(key, "ephemeral") == 0)
         read_ports(rest, out);
     else if (strcmp(key, "addr") == 0)

@@ -25,7 +25,7 @@ static int ends[2] = {-1, -1};
 static atomic_int n_waiting;
 
 /* Runs in any thread. */
-static void on_signal(int number)
+static void queue_signal(int number)
 {
     const int before = errno;
     const unsigned char byte = (unsigned char)number;
@@ -35,7 +35,7 @@ static void on_signal(int number)
 
 void signals_open(void)
 {
-    struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART}, before;
+    struct sigaction action = {.sa_handler = queue_signal, .sa_flags = SA_RESTART}, before;
     sigset_t all;
     sigemptyset(&all);
     if (pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0) return;

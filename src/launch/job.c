@@ -164,7 +164,7 @@ static int open_work_file(const job_t *job, const char *name)
     return open(path, O_RDWR | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
 }
 
-static void on_signal(run_t *r, int number)
+static void answer_signal(run_t *r, int number)
 {
     const double now = clock_sec();
     job_t *job = r->job;
@@ -665,7 +665,7 @@ static int watch(run_t *r)
          waitid(P_PID, (id_t)r->pid, &ended, WEXITED | WNOHANG | WNOWAIT) == 0 && ended.si_pid == 0;) {
         const double sec = r->watch < 0 ? .1 : job->look && job->look_sec < 1 ? job->look_sec : 1;
         poll(polls, 2, (int)(1000 * sec));
-        for (int number; (number = signals_take());) on_signal(r, number);
+        for (int number; (number = signals_take());) answer_signal(r, number);
         check_output(r);
         const double now = clock_sec();
         if (job->look && now - last_look >= job->look_sec) {

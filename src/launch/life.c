@@ -61,7 +61,7 @@ typedef struct reading {
     int n_lines;
 } reading_t;
 
-static void keep_text(const json_value_t *record, const char *key, char *out, size_t n_bytes)
+static void copy_member(const json_value_t *record, const char *key, char *out, size_t n_bytes)
 {
     const char *text = "";
     json_get_text(record, key, &text);
@@ -85,12 +85,12 @@ static err_t read_record(void *context, const char *line, size_t n)
     const bool is_start = strcmp(kind, "job_start") == 0;
     if (is_start) {
         life->begun = (life_job_t){.is_open = true};
-        keep_text(record, "job", life->begun.id, sizeof life->begun.id);
-        keep_text(record, "time", life->begun.time, sizeof life->begun.time);
+        copy_member(record, "job", life->begun.id, sizeof life->begun.id);
+        copy_member(record, "time", life->begun.time, sizeof life->begun.time);
         json_get_int(record, "metrics_bytes", &life->begun.metrics_bytes);
     }
     if (is_start || strcmp(kind, "job_continue") == 0) {
-        keep_text(record, "place", life->begun.place, sizeof life->begun.place);
+        copy_member(record, "place", life->begun.place, sizeof life->begun.place);
         life->begun.pid = life->begun.start_time = 0;
         json_get_int(record, "pid", &life->begun.pid);
         json_get_int(record, "start_time", &life->begun.start_time);
@@ -293,12 +293,12 @@ static err_t see_record(void *context, const char *line, size_t n)
     if (!is_run && !is_step && !is_end) return ERR_OK;
     json_reader_reset(&look->reader);
     if (json_read(&look->reader, line, n, &record) != ERR_OK) return ERR_OK;
-    if (is_end) keep_text(record, "reason", seen->reason, sizeof seen->reason);
+    if (is_end) copy_member(record, "reason", seen->reason, sizeof seen->reason);
     if (is_run && get_step(record, "first_step", &step)) {
         if (look->steps) drop_steps(look, step);
         if (!seen->has_run) {
             seen->first_step = step;
-            keep_text(record, "resumed_from", seen->resumed_from, sizeof seen->resumed_from);
+            copy_member(record, "resumed_from", seen->resumed_from, sizeof seen->resumed_from);
         }
         seen->has_run = true;
     }

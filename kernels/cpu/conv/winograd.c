@@ -73,7 +73,7 @@ enum {
 };
 
 /* Matrices, and rows, a power of two apart would compete for a few cache sets. */
-static int64_t row_of(int64_t columns)
+static int64_t row_stride(int64_t columns)
 {
     return columns + WINOGRAD_LANES;
 }
@@ -115,7 +115,7 @@ static void add_kind(winograd_plan_t *p, int64_t n_images, winograd_grid_t from,
     p->n_tiles += n_tiles;
 }
 
-static void set_shapes(winograd_plan_t *p, const conv_problem_t *problem)
+static void set_tiles(winograd_plan_t *p, const conv_problem_t *problem)
 {
     const op_desc_t *d = problem->desc;
     const int64_t *x = d->x[0].dim, *y = d->y[0].dim;
@@ -162,8 +162,8 @@ static void place_matrices(winograd_plan_t *p, bool turns)
 {
     const size_t n_from = p->few ? 1 : (size_t)p->n_threads, word = sizeof(float);
     const int64_t n_turned = turns ? WINOGRAD_TAPS * p->c * direct_padded(direct_isa(), p->block) : 0;
-    p->from_plane = plane_of(rows_of_from(p), loop_round_up(row_of(p->n_in), DIRECT_PANEL));
-    p->to_plane = plane_of(p->chunk, row_of(p->block));
+    p->from_plane = plane_of(rows_of_from(p), loop_round_up(row_stride(p->n_in), DIRECT_PANEL));
+    p->to_plane = plane_of(p->chunk, row_stride(p->block));
     p->filter_plane = p->sums ? plane_of(p->block, loop_round_up(p->n_in, DIRECT_PANEL))
                               : plane_of(p->n_in, loop_round_up(p->block, DIRECT_PANEL));
     p->from_bytes = matrices_bytes(p->from_plane), p->to_bytes = matrices_bytes(p->to_plane);
@@ -178,7 +178,7 @@ static void winograd_plan_make(const conv_problem_t *problem, winograd_plan_t *p
 {
     *p = (winograd_plan_t){.sums = problem->pass == OP_BACKWARD_WEIGHTS};
     p->n_threads = p->sums ? 1 : omp_get_max_threads();
-    set_shapes(p, problem);
+    set_tiles(p, problem);
     set_chunks(p);
     place_matrices(p, problem->pass == OP_FORWARD);
 }
@@ -186,7 +186,7 @@ static void winograd_plan_make(const conv_problem_t *problem, winograd_plan_t *p
 static winograd_matrices_t matrices_of(void *data, int64_t plane, int64_t rows, int64_t columns,
                                        int panel_bits)
 {
-    if (!panel_bits) return (winograd_matrices_t){data, plane, row_of(columns), 0, WINOGRAD_ONE_PANEL};
+    if (!panel_bits) return (winograd_matrices_t){data, plane, row_stride(columns), 0, WINOGRAD_ONE_PANEL};
     const int64_t row = (int64_t)1 << panel_bits;
     return (winograd_matrices_t){data, plane, row, rows * row, panel_bits};
 }

@@ -156,7 +156,7 @@ static size_t take_word(words_t *w, char stop, const char **out)
     return (size_t)(w->at - *out);
 }
 
-static err_t unknown_key(const char *key, size_t n)
+static err_t refuse_word(const char *key, size_t n)
 {
     static const char *const keys[] = {"slots", "max_slots"};
     quoted_t shown = hosts_quote(key, n);
@@ -176,7 +176,7 @@ static err_t read_pair(words_t *w, counts_t *counts)
     const char *key, *value;
     size_t n = take_word(w, '=', &key);
     bool is_max = (n == 9 && (strncmp(key, "max_slots", n) == 0 || strncmp(key, "max-slots", n) == 0));
-    if (!is_max && !(n == 5 && strncmp(key, "slots", n) == 0)) return unknown_key(key, n);
+    if (!is_max && !(n == 5 && strncmp(key, "slots", n) == 0)) return refuse_word(key, n);
     if (!skip_blanks(w) || *w->at != '=')
         RAISE(ERR_DATA, "'%.*s' requires a number: %.*s=N", (int)n, key, (int)n, key);
     w->at++;

@@ -250,7 +250,7 @@ typedef struct group_kind {
 } group_kind_t;
 
 /* This process's group, "/a/b", from a line "4:memory:/a/b"; "" if it has none. */
-static void read_group(const char *groups, const char *controllers, char *out, size_t n_bytes)
+static void read_cgroup(const char *groups, const char *controllers, char *out, size_t n_bytes)
 {
     char line[FS_PATH_MAX];
     const size_t n = strlen(controllers);
@@ -289,7 +289,7 @@ int64_t machine_group_free_bytes(const char *groups, const char *root)
     int64_t least = INT64_MAX;
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
         char group[FS_PATH_MAX];
-        read_group(groups, kinds[i].controllers, group, sizeof group);
+        read_cgroup(groups, kinds[i].controllers, group, sizeof group);
         /* Limits of all groups above hold, too. The root is last: there a container sees its own group. */
         for (;;) {
             const int64_t n_bytes = group_free_bytes(&kinds[i], root, group);

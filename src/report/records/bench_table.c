@@ -136,7 +136,7 @@ static err_t timing_text(printer_t *p, const report_timing_t *t, source_t source
     return ERR_OK;
 }
 
-static err_t cell_text(printer_t *p, const report_point_t *point, const column_t *column, const char **out)
+static err_t point_text(printer_t *p, const report_point_t *point, const column_t *column, const char **out)
 {
     if (column->source != FROM_KEY && column->source != FROM_METRICS)
         return point->timing ? timing_text(p, point->timing, column->source, out) : ERR_OK;
@@ -192,7 +192,7 @@ static err_t fill_table(printer_t *p, const layout_t *layout, table_t *table)
         p->n_missing += point->timing && !is_sound(point->timing);
         for (int c = 0; c < layout->n; c++, cell++) {
             *cell = NULL;
-            TRY(cell_text(p, point, &layout->columns[c], cell));
+            TRY(point_text(p, point, &layout->columns[c], cell));
         }
     }
     return ERR_OK;

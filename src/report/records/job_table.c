@@ -29,7 +29,7 @@ err_t report_job_restarts(arena_t *arena, const report_job_t *job, const char **
 }
 
 /* "" for NAN. */
-static err_t put_number(arena_t *arena, double value, const char **cell)
+static err_t number_cell(arena_t *arena, double value, const char **cell)
 {
     *cell = "";
     return isfinite(value) ? arena_format(arena, cell, "%s", figure_number(value).text) : ERR_OK;
@@ -40,11 +40,11 @@ static err_t put_event(arena_t *arena, const report_job_event_t *event, const ch
     *cell = "";
     if (isfinite(event->sec)) TRY(arena_format(arena, cell, "%s", figure_duration(event->sec).text));
     *++cell = event->host;
-    TRY(put_number(arena, event->rank, ++cell));
-    TRY(put_number(arena, event->steps, ++cell));
-    TRY(put_number(arena, event->ranks, ++cell));
-    TRY(put_number(arena, event->first_step, ++cell));
-    TRY(put_number(arena, event->n_lost, ++cell));
+    TRY(number_cell(arena, event->rank, ++cell));
+    TRY(number_cell(arena, event->steps, ++cell));
+    TRY(number_cell(arena, event->ranks, ++cell));
+    TRY(number_cell(arena, event->first_step, ++cell));
+    TRY(number_cell(arena, event->n_lost, ++cell));
     *++cell = "";
     if (isfinite(event->down_sec)) TRY(arena_format(arena, cell, "%s", figure_time(event->down_sec).text));
     *++cell = event->what;

@@ -26,7 +26,7 @@ static report_fields_t key_of(const metric_t *metric)
 }
 
 /* Texts are interned, and numbers in keys keep their text. */
-static bool same_value(const report_field_t *a, const report_field_t *b)
+static bool same_field(const report_field_t *a, const report_field_t *b)
 {
     return a == b || (a && b && a->text == b->text);
 }
@@ -39,7 +39,7 @@ static void split_classes(family_t *f, const char *name)
         const report_field_t *mine = fields_find(key_of(f->members[i]), name);
         int like = f->before[i];
         while (like < i && !(f->before[like] == f->before[i] &&
-                             same_value(mine, fields_find(key_of(f->members[like]), name))))
+                             same_field(mine, fields_find(key_of(f->members[like]), name))))
             like++;
         f->class_of[i] = like;
     }
@@ -63,7 +63,7 @@ static bool is_new_name(family_t *f, const char *name)
 }
 
 /* Numbers are prefixed with the field's name; texts speak for themselves. */
-static err_t add_field(arena_t *arena, const report_field_t *field, const char **label)
+static err_t label_field(arena_t *arena, const report_field_t *field, const char **label)
 {
     figure_t room;
     if (field->kind == FIELD_MISSING || !field->text) return ERR_OK;
@@ -82,7 +82,7 @@ static err_t add_fields(arena_t *arena, family_t *f)
             split_classes(f, key.at[i].name);
             for (int m = 0; m < f->n; m++) {
                 const report_field_t *field = fields_find(key_of(f->members[m]), key.at[i].name);
-                if (field && is_told_apart(f, m)) TRY(add_field(arena, field, &f->members[m]->label));
+                if (field && is_told_apart(f, m)) TRY(label_field(arena, field, &f->members[m]->label));
             }
         }
     }

@@ -91,7 +91,7 @@ static err_t sample_median(const report_samples_t *total, double *out)
 }
 
 /* Runs usually have their points in the same order, so the search starts after the last hit. */
-static err_t find_or_add(metrics_t *m, const metric_t *like, metric_t **now)
+static err_t find_metric(metrics_t *m, const metric_t *like, metric_t **now)
 {
     metric_t *metric = *now ? (*now)->next : m->first;
     for (int pass = 0; pass < 2; pass++, metric = m->first)
@@ -117,7 +117,7 @@ static err_t add_start(metrics_t *m, const metric_t *like, metric_start_t start,
 {
     if (!is_time(start.p50) && start.samples) TRY(sample_median(&start.samples[0], &start.p50));
     if (!is_time(start.p50)) return ERR_OK;
-    TRY(find_or_add(m, like, now));
+    TRY(find_metric(m, like, now));
     metric_t *metric = *now;
     metric_start_t *at = metric->last;
     if (!at || at->run != start.run) {

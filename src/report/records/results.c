@@ -35,7 +35,7 @@ static const struct {
 };
 
 /* Adds a member under "NAME" or "OUTER.NAME". */
-static err_t add_field(report_t *report, const char *outer, const json_value_t *value, report_field_t *out)
+static err_t keep_field(report_t *report, const char *outer, const json_value_t *value, report_field_t *out)
 {
     const char *name = value->key, *text;
     if (outer) TRY(arena_format(&report->arena, &name, "%s.%s", outer, value->key));
@@ -61,7 +61,7 @@ static err_t read_fields(const report_input_t *in, const result_list_t *list, co
         for (const json_value_t *v = is_object ? at->first : at; v; v = is_object ? v->next : NULL) {
             if (n == MAX_RESULT_FIELDS) RAISE(ERR_DATA, "more than %d fields", MAX_RESULT_FIELDS);
             fields[n] = (report_field_t){0};
-            TRY(add_field(in->report, is_object ? at->key : NULL, v, &fields[n++]));
+            TRY(keep_field(in->report, is_object ? at->key : NULL, v, &fields[n++]));
         }
     }
     *out = (report_fields_t){fields, n};

@@ -68,7 +68,7 @@ static err_t list_runs(printer_t *p, listed_t **out, int *n)
     return ERR_OK;
 }
 
-static err_t fill_row(printer_t *p, const listed_t *row, bool labelled, const char **cell)
+static err_t row_of_run(printer_t *p, const listed_t *row, bool labelled, const char **cell)
 {
     const report_train_t *train = row->run->train;
     const report_rates_t rates = report_rates(train);
@@ -111,7 +111,8 @@ static err_t print_list(printer_t *p)
         TRY(arena_format(&p->arena, &table.columns[BEST].heading, "best val %s", rows[0].metric->label));
     TRY(arena_new(&p->arena, sizeof *table.cells * (size_t)n * N_COLUMNS, &table.cells));
     table.n_rows = n;
-    for (int i = 0; i < n; i++) TRY(fill_row(p, &rows[i], labelled, table.cells + (ptrdiff_t)i * N_COLUMNS));
+    for (int i = 0; i < n; i++)
+        TRY(row_of_run(p, &rows[i], labelled, table.cells + (ptrdiff_t)i * N_COLUMNS));
     p->render->table(p->out, &table);
     return ERR_OK;
 }

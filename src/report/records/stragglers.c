@@ -2,7 +2,7 @@
 /* The table of stragglers. Reading their records is left to records_train.c. */
 #include "report/records/stragglers.h"
 
-static err_t fill_row(arena_t *arena, const report_straggler_t *s, const char **cell)
+static err_t row_of_straggler(arena_t *arena, const report_straggler_t *s, const char **cell)
 {
     if (s->n_ranks > 1)
         TRY(arena_format(arena, cell++, "%s, and all others of the host", figure_number(s->rank).text));
@@ -33,6 +33,6 @@ err_t train_stragglers(arena_t *arena, const report_train_t *train, table_t *out
     TRY(arena_new(arena, sizeof *out->cells * (size_t)out->n_rows * 6, &out->cells));
     const char **cell = out->cells;
     for (const report_straggler_t *s = train->stragglers; s; s = s->next, cell += 6)
-        TRY(fill_row(arena, s, cell));
+        TRY(row_of_straggler(arena, s, cell));
     return ERR_OK;
 }

@@ -217,7 +217,7 @@ static err_t parts_text(view_t *v, const compare_metric_t *metric, const char **
     }
 }
 
-static err_t print_changes(view_t *v)
+static err_t print_sources(view_t *v)
 {
     const comparison_t *c = v->comparison;
     fact_t *facts;
@@ -273,7 +273,7 @@ err_t compare_print(const comparison_t *comparison, const compare_options_t *opt
     err_t err;
     TRY_OUT(err, print_head(&view));
     TRY_OUT(err, print_table(&view));
-    TRY_OUT(err, print_changes(&view));
+    TRY_OUT(err, print_sources(&view));
     TRY_OUT(err, print_inconclusive(&view));
     if (comparison->n_notes > 0) {
         render->heading(out, "notes");

@@ -346,7 +346,7 @@ static err_t print_rows(history_printer_t *p, const row_t *rows, int n)
 }
 
 /* In order of time; changes of the same interval together. */
-static err_t print_changes(history_printer_t *p, const history_group_t *group)
+static err_t print_intervals(history_printer_t *p, const history_group_t *group)
 {
     row_t *rows;
     int n = 0, order = 0;
@@ -404,7 +404,7 @@ static err_t print_group(history_printer_t *p, const history_group_t *group)
     TRY(add_fact(p, "hardware", group->hardware, &facts[n++]));
     TRY(add_fact(p, "fabric", group->fabric, &facts[n++]));
     p->render->facts(p->out, facts, n);
-    TRY(print_changes(p, group));
+    TRY(print_intervals(p, group));
     if (group->n_metrics > 0) TRY(history_print_metrics(p, group));
     TRY(arena_format(
         &p->arena, &text, "Metrics: %d; with a change: %d, without: %d, in %d recordings over %.1f days.",

@@ -42,7 +42,7 @@ typedef struct stats_side {
 
 static const double max_correlation = 0.95;
 
-static int by_value(const void *pa, const void *pb)
+static int by_ln(const void *pa, const void *pb)
 {
     const stats_value_t *a = pa, *b = pb;
     if (a->ln < b->ln || a->ln > b->ln) return a->ln < b->ln ? -1 : 1;
@@ -63,7 +63,7 @@ static err_t alloc_side(int n_starts, int64_t n_batches, int64_t n, stats_side_t
 }
 
 /* Median of in_order[from…to). Sorts into `room`. */
-static double median_of(const stats_side_t *side, int64_t from, int64_t to, double *room)
+static double median_between(const stats_side_t *side, int64_t from, int64_t to, double *room)
 {
     for (int64_t i = from; i < to; i++) room[i - from] = side->in_order[i];
     return stats_median(room, to - from);
@@ -164,13 +164,13 @@ static err_t finish_side(stats_side_t *side)
             side->weight[b] = 1.0 / (double)n_values(side, s);
             for (int64_t i = from; i < to; i++) side->sorted[i] = (stats_value_t){side->in_order[i], b, s};
             if (from == to) continue;
-            side->batch_median[b] = median_of(side, from, to, room);
+            side->batch_median[b] = median_between(side, from, to, room);
             side->n_kept++;
         }
     }
     mem_free(&room);
     if (side->n == 0) return ERR_OK;
-    if (side->n > 1) qsort(side->sorted, (size_t)side->n, sizeof *side->sorted, by_value);
+    if (side->n > 1) qsort(side->sorted, (size_t)side->n, sizeof *side->sorted, by_ln);
     find_central(side);
     side->centre = stats_side_median(side);
     side->correlation = neighbour_correlation(side);
@@ -299,7 +299,7 @@ static double variance_of_median(const double *sorted, int64_t n)
 static double stats_side_start_median(const stats_side_t *side, int start, double *room, double *variance)
 {
     int64_t from = side->first_value[side->first_batch[start]], n = n_values(side, start);
-    double median = median_of(side, from, from + n, room);
+    double median = median_between(side, from, from + n, room);
     *variance = variance_of_median(room, n) * stats_side_variance_inflation(side, 1);
     return median;
 }

@@ -184,7 +184,7 @@ static void pairs_print_matrix(const pairs_t *p)
 }
 
 /* Collective. The matrix of all pairs of ranks, at the largest size. */
-static err_t comm_all_pairs(comm_session_t *session, const comm_what_t *what)
+static err_t time_all_pairs(comm_session_t *session, const comm_what_t *what)
 {
     comm_t *comm = session->bench->comm;
     pairs_t p = {.session = session, .what = *what, .n = comm->size};
@@ -370,7 +370,7 @@ static err_t comm_table_types(comm_session_t *s, comm_what_t what)
             what.op = plan->ops[o];
             if (!comm_has_type(by, what.type) || !comm_has_op(by, what.op)) continue; /* of `all` */
             if (what.test == COMM_TEST_ALL_PAIRS) {
-                TRY(comm_all_pairs(s, &what));
+                TRY(time_all_pairs(s, &what));
                 continue;
             }
             if (o == 0) comm_table_rounding(s, &what);

@@ -10,11 +10,11 @@
 #include "train/run/trainer.h"
 
 /* --reproducible: the hash of the gradients that each rank computed, for dptrain replay. */
-static void put_gradients(const shards_t *shards, int size, json_t *j)
+static void put_gradients(const virtual_shards_t *shards, int size, json_t *j)
 {
     if (!shards) return;
     json_array_begin(j, "gradients");
-    for (int r = 0; r < size; r++) json_hex(j, NULL, shards_gradient_hash(shards, size, r), 8);
+    for (int r = 0; r < size; r++) json_hex(j, NULL, virtual_shards_gradient_hash(shards, size, r), 8);
     json_array_end(j);
 }
 

@@ -223,7 +223,7 @@ static void put_rank(const holdings_t *h, int rank, json_t *j)
 static void put_hashes(const replicas_t *s, bool equal, bool with_states, json_t *j)
 {
     const replica_note_t *notes = s->notes;
-    const shards_t *shards = s->learning->shards;
+    const virtual_shards_t *shards = s->learning->shards;
     json_bool(j, "with_states", with_states);
     if (equal) json_hex(j, "hash", notes[0].hash, 16);
     if (!equal) json_array_begin(j, "hashes");
@@ -232,12 +232,12 @@ static void put_hashes(const replicas_t *s, bool equal, bool with_states, json_t
     if (!with_states || !shards || shards->n_states == 0) return;
     json_array_begin(j, "rank_states");
     for (int rank = 0; rank < s->comm->size; rank++)
-        json_hex(j, NULL, shards_states_hash(shards, s->comm->size, rank), 8);
+        json_hex(j, NULL, virtual_shards_states_hash(shards, s->comm->size, rank), 8);
     json_array_end(j);
 }
 
 /* h: NULL if they are equal. */
-static err_t write_record(replicas_t *s, const holdings_t *h, bool with_states)
+static err_t write_replicas(replicas_t *s, const holdings_t *h, bool with_states)
 {
     json_t *j = metrics_begin(s->records, RECORD_REPLICAS);
     if (!j) return ERR_OK;
@@ -292,12 +292,12 @@ static err_t report_difference(replicas_t *s, holdings_t *h, bool with_states)
     TRY(guests_begin_change(s->guests, CHANGE_STEP)); /* a signal must not save these weights */
     for (int r = 0; r < s->comm->size; r++)
         if (is_named(h, r) && n++ < LISTED) list_tensors(h, r);
-    TRY(comm_agree(s->comm, write_record(s, h, with_states), "writing metrics"));
+    TRY(comm_agree(s->comm, write_replicas(s, h, with_states), "writing metrics"));
     return comm_agree(s->comm, name_ranks(s, h), "comparing replicas");
 }
 
 /* Asks which tensors differ, and names the ranks: ERR_PEER. ERR_OK if only padding or the bits of NaN differ. */
-static err_t judge(replicas_t *s, bool with_states)
+static err_t compare_replicas(replicas_t *s, bool with_states)
 {
     static const char what[] = "comparing replicas";
     const int n = count_tensors(s, with_states);
@@ -362,7 +362,7 @@ static err_t replicas_verify(void *state, bool with_states)
     for (int i = 1; i < s->comm->size; i++) equal &= s->notes[i].hash == s->notes[0].hash;
     if (!equal) {
         TRY(comm_agree(s->comm, pull(s), "comparing replicas"));
-        TRY(judge(s, with_states));
+        TRY(compare_replicas(s, with_states));
     }
     choose_interval(s);
     const bool again = s->n_checks > 0 && s->last_step == s->at->step && s->last_states == with_states;
@@ -372,7 +372,7 @@ static err_t replicas_verify(void *state, bool with_states)
     double end = clock_sec();
     s->check_sec += end - start;
     /* The others notice a full disk by their deadline, as with the record of a step. */
-    if (!again) TRY(write_record(s, NULL, with_states));
+    if (!again) TRY(write_replicas(s, NULL, with_states));
     s->check_sec += clock_sec() - end;
     trace_add(TRACE_TRAINING,
               &(trace_span_t){"replica check", "phase", start, clock_sec(), s->at->step - 1, 0});
@@ -409,7 +409,7 @@ static err_t replicas_at_end(void *state, const run_end_t *end)
 {
     replicas_t *s = state;
     (void)end;
-    return comm_agree(s->comm, write_record(s, NULL, s->last_states), "writing metrics");
+    return comm_agree(s->comm, write_replicas(s, NULL, s->last_states), "writing metrics");
 }
 
 static double replicas_spent_sec(const void *state)

@@ -52,7 +52,7 @@ typedef struct verdict {
     double tolerance; /* of the losses; 0: bits */
 } verdict_t;
 
-static verdict_t judge(const resume_check_t *s, const resume_record_t *r, double loss)
+static verdict_t judge_loss(const resume_check_t *s, const resume_record_t *r, double loss)
 {
     if (isnan(r->loss)) return (verdict_t){"not compared", "no record of the step", 0};
     if (r->ranks == 0) return (verdict_t){"not compared", "no record of the run before", 0};
@@ -66,8 +66,8 @@ static verdict_t judge(const resume_check_t *s, const resume_record_t *r, double
     return (verdict_t){equal ? "equal" : difference <= tolerance ? "close" : "differs", NULL, tolerance};
 }
 
-static err_t write_record(const resume_check_t *s, const resume_record_t *r, const verdict_t *verdict,
-                          double loss)
+static err_t write_verdict(const resume_check_t *s, const resume_record_t *r, const verdict_t *verdict,
+                           double loss)
 {
     json_t *j = metrics_begin(s->records, RECORD_RESUME);
     if (!j) return ERR_OK;
@@ -83,7 +83,8 @@ static err_t write_record(const resume_check_t *s, const resume_record_t *r, con
     return metrics_end(s->records, true);
 }
 
-static void say(const resume_check_t *s, const resume_record_t *r, const verdict_t *verdict, double loss)
+static void say_verdict(const resume_check_t *s, const resume_record_t *r, const verdict_t *verdict,
+                        double loss)
 {
     const bool bits = !(verdict->tolerance > 0);
     if (verdict->why)
@@ -107,10 +108,10 @@ static err_t compare_first(void *state, const step_result_t *result)
     const resume_record_t *r = &s->saving->record;
     if (result->nth > 1 || s->comm->rank > 0) return ERR_OK;
     const double loss = result->sums[TASK_SUM_LOSS] / (double)result->n;
-    const verdict_t verdict = judge(s, r, loss);
+    const verdict_t verdict = judge_loss(s, r, loss);
     progress_clear_line();
-    say(s, r, &verdict, loss);
-    return write_record(s, r, &verdict, loss);
+    say_verdict(s, r, &verdict, loss);
+    return write_verdict(s, r, &verdict, loss);
 }
 
 static bool resume_check_wanted(const trainer_t *t)

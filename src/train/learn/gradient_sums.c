@@ -49,17 +49,18 @@ err_t bucket_finish(bucket_t *b, int64_t n)
  * exact. */
 enum { HASH_FLOATS = 2 };
 
-err_t shards_open(comm_t *comm, const backend_t *backend, const shards_options_t *o, shards_t *out)
+err_t virtual_shards_open(comm_t *comm, const backend_t *backend, const virtual_shards_options_t *o,
+                          virtual_shards_t *out)
 {
     ASSERT(o->n_all % comm->size == 0 && o->n_hashed <= o->n_floats);
     const int64_t n_floats = o->n_floats + HASH_FLOATS * o->n_all, n_states = o->n_states;
-    *out = (shards_t){.comm = comm,
-                      .n_all = o->n_all,
-                      .n_local = o->n_all / comm->size,
-                      .n_floats = o->n_floats,
-                      .n_hashed = o->n_hashed,
-                      .n_slice = (n_floats + comm->size - 1) / comm->size,
-                      .n_states = n_states};
+    *out = (virtual_shards_t){.comm = comm,
+                              .n_all = o->n_all,
+                              .n_local = o->n_all / comm->size,
+                              .n_floats = o->n_floats,
+                              .n_hashed = o->n_hashed,
+                              .n_slice = (n_floats + comm->size - 1) / comm->size,
+                              .n_states = n_states};
     int64_t n_kept = out->n_local * comm->size * out->n_slice;
     TRY(mem_new_array(n_kept, sizeof(float), "the gradients of shards", &out->kept));
     TRY(mem_new_array(n_kept, sizeof(float), "the gradients of shards", &out->received));
@@ -72,7 +73,7 @@ err_t shards_open(comm_t *comm, const backend_t *backend, const shards_options_t
     return ERR_OK;
 }
 
-void shards_close(shards_t *shards)
+void virtual_shards_close(virtual_shards_t *shards)
 {
     mem_free(&shards->kept);
     mem_free(&shards->received);
@@ -86,7 +87,7 @@ static uint32_t fold(uint64_t hash)
     return (uint32_t)(hash ^ hash >> 32);
 }
 
-void shards_keep(shards_t *s, int i, const float *gradients)
+void virtual_shards_keep(virtual_shards_t *s, int i, const float *gradients)
 {
     float *kept = s->kept + i * s->comm->size * s->n_slice;
     float *halves = kept + s->n_floats + HASH_FLOATS * (s->comm->rank * s->n_local + i);
@@ -104,7 +105,7 @@ static uint32_t half(float value)
 }
 
 /* Each rank receives its slice of every shard and sums it; an allgather joins the slices. */
-err_t shards_sum(shards_t *s, float *gradients)
+err_t virtual_shards_sum(virtual_shards_t *s, float *gradients)
 {
     int64_t n_row = s->comm->size * s->n_slice, n_bytes = s->n_slice * (int64_t)sizeof(float);
     for (int i = 0; i < s->n_local; i++)
@@ -124,24 +125,24 @@ err_t shards_sum(shards_t *s, float *gradients)
     return ERR_OK;
 }
 
-uint32_t shards_gradient_hash(const shards_t *s, int n_ranks, int rank)
+uint32_t virtual_shards_gradient_hash(const virtual_shards_t *s, int n_ranks, int rank)
 {
     const int n = s->n_all / n_ranks;
     return fold(XXH3_64bits(s->hashes + rank * n, (size_t)n * sizeof *s->hashes));
 }
 
-uint32_t shards_states_hash(const shards_t *s, int n_ranks, int rank)
+uint32_t virtual_shards_states_hash(const virtual_shards_t *s, int n_ranks, int rank)
 {
     const int64_t n = s->n_all / n_ranks * s->n_states;
     return fold(XXH3_64bits(s->all_states + rank * n, (size_t)n * sizeof *s->all_states));
 }
 
-float *shards_states(const shards_t *s, int i)
+float *virtual_shards_states(const virtual_shards_t *s, int i)
 {
     return (float *)s->states.device + i * s->n_states;
 }
 
-err_t shards_set_states(shards_t *s, const float *states)
+err_t virtual_shards_set_states(virtual_shards_t *s, const float *states)
 {
     float *own = s->states.host;
     for (int i = 0; i < s->n_local; i++)
@@ -149,7 +150,7 @@ err_t shards_set_states(shards_t *s, const float *states)
     return hd_buffer_push_all(&s->states);
 }
 
-err_t shards_average_states(shards_t *s, float *states)
+err_t virtual_shards_average_states(virtual_shards_t *s, float *states)
 {
     TRY(hd_buffer_pull_all(&s->states));
     TRY(comm_allgather(s->comm, s->states.host, s->n_local * s->n_states * (int64_t)sizeof *states,
@@ -159,5 +160,5 @@ err_t shards_average_states(shards_t *s, float *states)
         for (int shard = 0; shard < s->n_all; shard++) sum += s->all_states[shard * s->n_states + k];
         states[k] = (float)(sum / s->n_all);
     }
-    return shards_set_states(s, states);
+    return virtual_shards_set_states(s, states);
 }

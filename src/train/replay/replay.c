@@ -124,7 +124,7 @@ static err_t compare_gradients(judge_t *j, const json_value_t *hashes)
         uint64_t hash;
         if (!run_record_hex(at, &hash))
             RAISE(ERR_DATA, "%s: a step whose gradients have no hash", j->record->path);
-        wrong[r] = hash != shards_gradient_hash(j->t->learning.shards, n, r);
+        wrong[r] = hash != virtual_shards_gradient_hash(j->t->learning.shards, n, r);
         n_wrong += wrong[r];
     }
     if (n_wrong > 0)
@@ -180,7 +180,8 @@ static err_t compare_rank_states(judge_t *j, const json_value_t *check)
     const int n = (int)states->n;
     for (const json_value_t *at = states->first; at; at = at->next, r++) {
         uint64_t hash = 0;
-        wrong[r] = !run_record_hex(at, &hash) || hash != shards_states_hash(j->t->learning.shards, n, r);
+        wrong[r] =
+            !run_record_hex(at, &hash) || hash != virtual_shards_states_hash(j->t->learning.shards, n, r);
         n_wrong += wrong[r];
     }
     if (n_wrong == 0 || n_wrong == n) return ERR_OK;

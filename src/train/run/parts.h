@@ -103,8 +103,8 @@ typedef struct train_learning {
      * are the end of `grads`. */
     hd_buffer_t tails[BACKEND_SLOTS];
     bucket_t bucket;
-    float *accumulated; /* gradients summed over parts of a batch; NULL without --accumulate */
-    shards_t *shards;   /* NULL without --reproducible */
+    float *accumulated;       /* gradients summed over parts of a batch; NULL without --accumulate */
+    virtual_shards_t *shards; /* NULL without --reproducible */
     optim_t *optim;
     schedule_t schedule;
     schedule_plateau_t plateau;

@@ -99,7 +99,7 @@ static exec_batch_t shard_of(const trainer_t *t, const exec_batch_t *batch, int6
     int number = t->comm->rank * t->input.n_shards + i;
     n = sampler_shard(t->input.sampler, n_global, number, t->comm->size, &first);
     exec_batch_t shard = slice_of(t->model.graph, batch, first - (int64_t)batch->first_sample, n);
-    if (t->learning.shards) shard.states = shards_states(t->learning.shards, i);
+    if (t->learning.shards) shard.states = virtual_shards_states(t->learning.shards, i);
     return shard;
 }
 
@@ -186,7 +186,7 @@ err_t step_compute(void *context)
         TRY(compute_shard(step, &shard, &cost));
         if (!t->learning.shards) continue;
         TRY(hd_buffer_pull_all(&t->learning.grads));
-        shards_keep(t->learning.shards, i, t->learning.grads.host);
+        virtual_shards_keep(t->learning.shards, i, t->learning.grads.host);
     }
     step->cost.forward = cost.forward;
     step->cost.backward = cost.backward;

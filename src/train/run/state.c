@@ -28,7 +28,7 @@ err_t trainer_average_states(trainer_t *t)
     int64_t n = t->model.graph->n_flat_states;
     if (n == 0) return ERR_OK;
     if (t->learning.shards) {
-        TRY(shards_average_states(t->learning.shards, t->model.states.host));
+        TRY(virtual_shards_average_states(t->learning.shards, t->model.states.host));
         return hd_buffer_push_all(&t->model.states);
     }
     float *states = t->model.states.host;

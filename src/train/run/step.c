@@ -72,7 +72,7 @@ static err_t sum_gradients(train_step_t *step)
         TRY(hd_buffer_push_all(&learning->grads));
         break;
     case SUM_SHARDS:
-        TRY(shards_sum(learning->shards, learning->grads.host));
+        TRY(virtual_shards_sum(learning->shards, learning->grads.host));
         TRY(hd_buffer_push_all(&learning->grads));
         break;
     }

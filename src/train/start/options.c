@@ -525,7 +525,7 @@ err_t train_options_check(train_options_t *o)
     return ERR_OK;
 }
 
-static err_t read_saved(const char *saved, train_options_t *options, char **storage)
+static err_t read_saved_options(const char *saved, train_options_t *options, char **storage)
 {
     TRY(train_options_bind(options));
     return opt_config_read(options->groups, TRAIN_N_GROUPS, saved, "the checkpoint's options", storage);
@@ -535,7 +535,7 @@ err_t train_options_inherit(train_options_t *options, const char *saved, char **
 {
     train_options_t old;
     opt_group_t *groups = options->groups;
-    TRY(read_saved(saved, &old, storage));
+    TRY(read_saved_options(saved, &old, storage));
 
     char refused[512] = "";
     for (int g = 0; g < TRAIN_N_GROUPS; g++)
@@ -564,7 +564,7 @@ err_t train_options_inherit(train_options_t *options, const char *saved, char **
 err_t train_options_canvas(const char *saved, canvas_options_t *out, char **storage)
 {
     train_options_t options;
-    TRY(read_saved(saved, &options, storage));
+    TRY(read_saved_options(saved, &options, storage));
     *out = options.detect.canvas;
     return ERR_OK;
 }
@@ -573,7 +573,7 @@ err_t train_options_transform(const char *saved, transform_settings_t *out)
 {
     train_options_t options;
     char *storage = NULL;
-    err_t err = read_saved(saved, &options, &storage);
+    err_t err = read_saved_options(saved, &options, &storage);
     if (err == ERR_OK) *out = transform_settings(&options.transform);
     if (err == ERR_OK) out->list = list_rules(&options.loader.list, 0);
     if (err == ERR_OK && task_get(out->task)->kind->transform)

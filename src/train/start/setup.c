@@ -395,13 +395,13 @@ err_t trainer_begin(trainer_t *t)
     train_learning_t *l = &t->learning;
     err_t err = ERR_OK;
     if (t->options->reproducible) {
-        const shards_options_t shards = {.n_all = (int)t->options->reproducible,
-                                         .n_floats = g->n_flat_trained + l->n_tail,
-                                         .n_hashed = g->n_flat_trained + TASK_N_SUMS,
-                                         .n_states = g->n_flat_states};
+        const virtual_shards_options_t shards = {.n_all = (int)t->options->reproducible,
+                                                 .n_floats = g->n_flat_trained + l->n_tail,
+                                                 .n_hashed = g->n_flat_trained + TASK_N_SUMS,
+                                                 .n_states = g->n_flat_states};
         err = mem_new(sizeof *l->shards, "shards", &l->shards);
-        if (err == ERR_OK) err = shards_open(t->comm, t->runtime.backend, &shards, l->shards);
-        if (err == ERR_OK) err = shards_set_states(l->shards, t->model.states.host);
+        if (err == ERR_OK) err = virtual_shards_open(t->comm, t->runtime.backend, &shards, l->shards);
+        if (err == ERR_OK) err = virtual_shards_set_states(l->shards, t->model.states.host);
         TRY(comm_agree(t->comm, err, "allocating shards"));
     }
     /* Initial weights are equal by construction, unless a host's libm differs in the last bit. */
@@ -437,7 +437,7 @@ void trainer_teardown(trainer_t *t)
     backend_release(t->runtime.backend, &t->learning.accumulated);
     for (int i = 0; i < BACKEND_SLOTS; i++) hd_buffer_free(&t->learning.tails[i]);
     hd_buffer_free(&t->learning.grads);
-    if (t->learning.shards) shards_close(t->learning.shards);
+    if (t->learning.shards) virtual_shards_close(t->learning.shards);
     mem_free(&t->learning.shards);
     hd_buffer_free(&t->model.states);
     guests_close(&t->guests);

@@ -106,7 +106,7 @@ static err_t prepare(counted_step_t *s)
     return exec_ready(s->exec);
 }
 
-static err_t run(const counted_step_t *s)
+static err_t run_step(const counted_step_t *s)
 {
     const shape_t image = graph_shape(s->graph, s->graph->inputs[0].value);
     pixels_args_t pixels = {.bytes = s->bytes,
@@ -157,7 +157,7 @@ err_t step_bytes_count(const graph_t *graph, const step_bytes_options_t *options
     TRY(step.backend->open(&open));
     err_t err = prepare(&step);
     *out = (step_bytes_t){.n = 0}; /* not of the preparation */
-    if (err == ERR_OK) err = run(&step);
+    if (err == ERR_OK) err = run_step(&step);
     for (int i = 0; err == ERR_OK && i < exec_graph(step.exec)->n_nodes; i++)
         for (int pass = 0; pass < OP_PASS_COUNT; pass++)
             out->n_least_bytes += exec_costs(step.exec)[i].pass[pass].work.bytes;
