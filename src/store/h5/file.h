@@ -78,6 +78,9 @@ typedef struct h5_array {
     const void *data;           /* NULL: the caller has written the bytes, or will, before h5_file_close */
 } h5_array_t;
 
+/* Bytes of an element: the number that ends its type. 0: there is none, or it exceeds 4096. */
+int64_t h5_type_bytes(const char *type);
+
 /* ---- Writing ---- */
 typedef struct h5_file h5_file_t;
 
@@ -100,7 +103,7 @@ err_t h5_file_put_array(h5_file_t *file, h5_array_t *array);
  *   seal  set on success; may be NULL if `err` is an error */
 err_t h5_file_close(h5_file_t **file, err_t err, seal_t *seal);
 
-/* ---- Reading ---- */
+/* ---- Reading: contents.c ---- */
 /* Arrays are sorted by name within each group, attributes by name. */
 typedef struct h5_contents {
     seal_file_t file; /* borrowed */

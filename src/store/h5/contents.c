@@ -1,0 +1,312 @@
+/* SPDX-License-Identifier: MIT */
+/* Reads a file by its table of contents. The seal is verified before anything is parsed, and what dptrain never writes is
+ * refused. */
+#include <inttypes.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/fs.h"
+#include "base/hash.h"
+#include "base/mem.h"
+#include "base/utf8.h"
+#include "store/h5/file.h"
+
+enum { MAX_TABLE = 64 << 20, MAX_TYPE = 4096 };
+
+int64_t h5_type_bytes(const char *type)
+{
+    const char *digits = type + strcspn(type, "0123456789");
+    char *end;
+    if (digits == type || strlen(digits) > 4 || !*digits) return 0;
+    const long n = strtol(digits, &end, 10);
+    return *end || n > MAX_TYPE ? 0 : n;
+}
+
+static err_t refuse_table(const h5_contents_t *c, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+static err_t refuse_table(const h5_contents_t *c, const char *format, ...)
+{
+    char text[ERR_MESSAGE_MAX];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    RAISE(ERR_DATA, "the %s %s: its table of contents: %s", c->file.kind, c->file.path, text);
+}
+
+/* Not empty, and without control characters. The tree's texts are valid UTF-8. */
+static bool is_name(const char *text)
+{
+    for (const char *s = text; *s; s += utf8_length(s))
+        if (utf8_is_control(s, utf8_length(s))) return false;
+    return *text != '\0';
+}
+
+/* 16 hex digits. */
+static bool read_hash(const char *text, uint64_t *out)
+{
+    if (strlen(text) != 16 || strspn(text, "0123456789abcdef") != 16) return false;
+    *out = strtoull(text, NULL, 16);
+    return true;
+}
+
+/* {"hex":"…"} */
+static bool read_hex(h5_contents_t *c, const json_value_t *value, const char **out)
+{
+    const char *hex;
+    char *text;
+    if (value->n != 1 || !json_get_text(value, "hex", &hex)) return false;
+    const size_t n = strlen(hex);
+    if (n % 2 || strspn(hex, "0123456789abcdef") != n) return false;
+    if (arena_new(&c->json.arena, n / 2 + 1, &text) != ERR_OK) return false;
+    for (size_t i = 0; i < n / 2; i++)
+        text[i] = (char)strtol((char[]){hex[2 * i], hex[2 * i + 1], '\0'}, NULL, 16);
+    text[n / 2] = '\0';
+    *out = text;
+    return strlen(text) == n / 2;
+}
+
+static err_t read_attr(h5_contents_t *c, const json_value_t *value, h5_attr_t *attr)
+{
+    *attr = (h5_attr_t){.name = value->key};
+    bool fine = is_name(value->key);
+    switch (value->kind) {
+    case JSON_STRING:
+        attr->text = value->text;
+        break;
+    case JSON_OBJECT:
+        fine = fine && read_hex(c, value, &attr->text);
+        break;
+    case JSON_NULL:
+        attr->type = H5_REAL;
+        attr->real = NAN;
+        break;
+    case JSON_NUMBER:
+        attr->type = strpbrk(value->text, ".eE") ? H5_REAL : H5_INT;
+        attr->real = value->number;
+        fine = fine && (attr->type == H5_REAL || json_as_int(value, &attr->integer));
+        break;
+    default:
+        fine = false;
+    }
+    return fine ? ERR_OK
+                : refuse_table(c, "the attribute %.60s is neither text, a 64-bit integer nor a double",
+                               value->key);
+}
+
+/* *left: bytes of the file that arrays before this one do not have. Against it the shape is checked, so that products of
+ * dimensions do not overflow, also where a dimension is 0. */
+static err_t read_array(const h5_contents_t *c, const json_value_t *value, int64_t *left, h5_array_t *array)
+{
+    const json_value_t *shape = json_get(value, "shape");
+    const char *sum = NULL;
+    *array = (h5_array_t){0};
+    if (!json_get_text(value, "name", &array->name) || array->name[0] != '/' || !is_name(array->name))
+        return refuse_table(c, "an array without a name");
+    if (!json_get_text(value, "type", &array->type) || h5_type_bytes(array->type) == 0)
+        return refuse_table(c, "the array %.60s has an element type that dptrain never writes", array->name);
+    if (!shape || shape->kind != JSON_ARRAY || shape->n > H5_MAX_DIMS)
+        return refuse_table(c, "the array %.60s has no shape of 0 to %d dimensions", array->name,
+                            H5_MAX_DIMS);
+    array->n_bytes = h5_type_bytes(array->type);
+    int64_t n_all = array->n_bytes; /* as if no dimension were 0 */
+    for (const json_value_t *at = shape->first; at; at = at->next) {
+        int64_t dim;
+        if (!json_as_int(at, &dim) || dim < 0)
+            return refuse_table(c, "the array %.60s has no shape of 0 to %d dimensions", array->name,
+                                H5_MAX_DIMS);
+        if (dim > 0 && n_all > c->seal.table / dim)
+            return refuse_table(c, "the array %.60s is larger than the whole file", array->name);
+        n_all *= dim > 0 ? dim : 1;
+        array->n_bytes *= dim;
+        array->dims[array->n_dims++] = dim;
+    }
+    if (!json_get_int(value, "offset", &array->offset) ||
+        (array->n_bytes > 0 &&
+         (array->offset < SEAL_BYTES || array->offset > c->seal.table - array->n_bytes)))
+        return refuse_table(c, "the array %.60s is not within the file", array->name);
+    if (array->n_bytes > *left)
+        return refuse_table(c, "the arrays up to %.60s are larger than the whole file", array->name);
+    *left -= array->n_bytes;
+    array->has_sum = json_get_text(value, "xxh3", &sum);
+    if (array->has_sum && !read_hash(sum, &array->sum))
+        return refuse_table(c, "the array %.60s has a checksum that is not 16 hexadecimal digits",
+                            array->name);
+    json_get_text(value, "meaning", &array->meaning);
+    return ERR_OK;
+}
+
+/* The slash is before all characters, so that a group's content is together. */
+static int by_array_name(const void *a, const void *b)
+{
+    const unsigned char *x = (const unsigned char *)((const h5_array_t *)a)->name,
+                        *y = (const unsigned char *)((const h5_array_t *)b)->name;
+    while (*x && *x == *y) x++, y++;
+    return (*x == '/' ? 1 : *x) - (*y == '/' ? 1 : *y);
+}
+
+static int by_attr_name(const void *a, const void *b)
+{
+    return strcmp(((const h5_attr_t *)a)->name, ((const h5_attr_t *)b)->name);
+}
+
+static err_t read_lists(h5_contents_t *c, const json_value_t *root)
+{
+    const json_value_t *attrs = json_get(root, "attributes"), *arrays = json_get(root, "arrays");
+    int64_t left = c->seal.table - SEAL_BYTES;
+    if (!attrs || attrs->kind != JSON_OBJECT || !arrays || arrays->kind != JSON_ARRAY)
+        return refuse_table(c, "it has no attributes or no arrays");
+    TRY(mem_new_array(attrs->n, sizeof *c->attrs, "a file's attributes", &c->attrs));
+    TRY(mem_new_array(arrays->n, sizeof *c->arrays, "a file's arrays", &c->arrays));
+    for (const json_value_t *at = attrs->first; at; at = at->next)
+        TRY(read_attr(c, at, &c->attrs[c->n_attrs++]));
+    for (const json_value_t *at = arrays->first; at; at = at->next)
+        TRY(read_array(c, at, &left, &c->arrays[c->n_arrays++]));
+    if (c->n_attrs > 1) qsort(c->attrs, (size_t)c->n_attrs, sizeof *c->attrs, by_attr_name);
+    if (c->n_arrays > 1) qsort(c->arrays, (size_t)c->n_arrays, sizeof *c->arrays, by_array_name);
+    for (int64_t i = 1; i < c->n_attrs; i++)
+        if (strcmp(c->attrs[i - 1].name, c->attrs[i].name) == 0)
+            return refuse_table(c, "two attributes %.60s", c->attrs[i].name);
+    for (int64_t i = 1; i < c->n_arrays; i++)
+        if (strcmp(c->arrays[i - 1].name, c->arrays[i].name) == 0)
+            return refuse_table(c, "two arrays %.60s", c->arrays[i].name);
+    return ERR_OK;
+}
+
+static err_t read_table(h5_contents_t *c)
+{
+    const json_value_t *root;
+    char *text = NULL;
+    const int64_t n = c->seal.n_bytes - c->seal.table;
+    if (c->seal.table < SEAL_BYTES || n < 1 || n > MAX_TABLE)
+        return refuse_table(c, "it is not within the file");
+    TRY(mem_new((size_t)n, "a table of contents", &text));
+    int reason = fs_read_all(c->file.fd, c->seal.table, text, (size_t)n, NULL);
+    err_t err = reason
+                    ? err_raise(seal_errno_code(reason), __FILE__, __LINE__, "the %s %s cannot be read: %s",
+                                c->file.kind, c->file.path, strerror(reason))
+                    : ERR_OK;
+    /* The seal's digest does not cover the table's place. */
+    if (err == ERR_OK && (n < 3 || text[0] != '\n' || text[1] != '{' || text[n - 1] != '\n'))
+        err = refuse_table(c, "it does not begin where the file's first bytes say");
+    if (err == ERR_OK && (err = json_read(&c->json, text, (size_t)n, &root)) == ERR_DATA) {
+        err_info_t info;
+        err_take(err, &info);
+        err = refuse_table(c, "%s", info.message);
+    }
+    mem_free(&text);
+    TRY(err);
+    return read_lists(c, root);
+}
+
+err_t h5_contents_open(h5_contents_t *c, const seal_file_t *file, int64_t schema)
+{
+    *c = (h5_contents_t){.file = *file};
+    const char *kind = file->kind, *path = file->path;
+    TRY(seal_verify(file, &c->seal));
+    err_t err = read_table(c);
+    /* The seal's digest does not cover its schema and plan, so they are compared with the copies in the table. */
+    const h5_attr_t *inside = h5_contents_attr(c, "schema"), *plan = h5_contents_attr(c, "plan");
+    const int64_t said = inside && inside->type == H5_INT ? inside->integer : 0;
+    if (err == ERR_OK && said != c->seal.schema)
+        RAISE(ERR_DATA, "the %s %s is damaged: its first bytes say schema %" PRId64 ", its content %" PRId64,
+              kind, path, c->seal.schema, said);
+    if (err != ERR_SYSTEM && c->seal.schema > schema)
+        RAISE(ERR_DATA,
+              "the %s %s was written by a newer dptrain (schema %" PRId64 "; this one reads up to %" PRId64
+              ")",
+              kind, path, c->seal.schema, schema);
+    TRY(err);
+    uint64_t hash = 0;
+    if (plan) TRY(h5_contents_hash(c, "plan", &hash));
+    if (hash != c->seal.plan)
+        RAISE(ERR_DATA,
+              "the %s %s is damaged: its first bytes say plan %016" PRIx64 ", its content %016" PRIx64, kind,
+              path, c->seal.plan, hash);
+    return ERR_OK;
+}
+
+void h5_contents_close(h5_contents_t *c)
+{
+    mem_free(&c->arrays);
+    mem_free(&c->attrs);
+    json_reader_free(&c->json);
+    *c = (h5_contents_t){0};
+}
+
+const h5_array_t *h5_contents_array(const h5_contents_t *c, const char *name)
+{
+    const h5_array_t key = {.name = name};
+    return c->n_arrays ? bsearch(&key, c->arrays, (size_t)c->n_arrays, sizeof key, by_array_name) : NULL;
+}
+
+const h5_attr_t *h5_contents_attr(const h5_contents_t *c, const char *name)
+{
+    const h5_attr_t key = {.name = name};
+    return c->n_attrs ? bsearch(&key, c->attrs, (size_t)c->n_attrs, sizeof key, by_attr_name) : NULL;
+}
+
+static err_t get_attr(const h5_contents_t *c, const char *name, h5_attr_type_t type, const h5_attr_t **out)
+{
+    static const char *const names[] = {
+        [H5_TEXT] = "text", [H5_INT] = "a 64-bit integer", [H5_REAL] = "a double"};
+    *out = h5_contents_attr(c, name);
+    if (!*out) RAISE(ERR_DATA, "the %s %s has no attribute %s", c->file.kind, c->file.path, name);
+    if ((*out)->type != type)
+        RAISE(ERR_DATA, "the %s %s: the attribute %s is %s, not %s", c->file.kind, c->file.path, name,
+              names[(*out)->type], names[type]);
+    return ERR_OK;
+}
+
+err_t h5_contents_text(const h5_contents_t *c, const char *name, const char **out)
+{
+    const h5_attr_t *attr;
+    TRY(get_attr(c, name, H5_TEXT, &attr));
+    *out = attr->text;
+    return ERR_OK;
+}
+
+err_t h5_contents_int(const h5_contents_t *c, const char *name, int64_t *out)
+{
+    const h5_attr_t *attr;
+    TRY(get_attr(c, name, H5_INT, &attr));
+    *out = attr->integer;
+    return ERR_OK;
+}
+
+err_t h5_contents_real(const h5_contents_t *c, const char *name, double *out)
+{
+    const h5_attr_t *attr;
+    TRY(get_attr(c, name, H5_REAL, &attr));
+    *out = attr->real;
+    return ERR_OK;
+}
+
+err_t h5_contents_hash(const h5_contents_t *c, const char *name, uint64_t *out)
+{
+    const h5_attr_t *attr;
+    TRY(get_attr(c, name, H5_TEXT, &attr));
+    if (!read_hash(attr->text, out))
+        RAISE(ERR_DATA, "the %s %s: the attribute %s is not 16 hexadecimal digits", c->file.kind,
+              c->file.path, name);
+    return ERR_OK;
+}
+
+err_t h5_contents_read(const h5_contents_t *c, const h5_array_t *array, void *out)
+{
+    const size_t n_bytes = (size_t)array->n_bytes;
+    size_t n_read = 0;
+    int reason = n_bytes ? fs_read_all(c->file.fd, array->offset, out, n_bytes, &n_read) : 0;
+    if (reason)
+        RAISE(seal_errno_code(reason), "the %s %s cannot be read: %s", c->file.kind, c->file.path,
+              strerror(reason));
+    if (n_read < n_bytes)
+        RAISE(ERR_DATA, "the %s %s was cut short while it was read", c->file.kind, c->file.path);
+    if (array->has_sum && XXH3_64bits(n_bytes ? out : "", n_bytes) != array->sum)
+        RAISE(ERR_DATA, "the %s %s is damaged: the array %s does not match its checksum", c->file.kind,
+              c->file.path, array->name);
+    return ERR_OK;
+}
