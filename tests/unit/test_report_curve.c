@@ -8,7 +8,7 @@
 #include <math.h>
 
 #include "base/mem.h"
-#include "report/records/curve.h"
+#include "report/records/report.h"
 
 static arena_t arena;
 

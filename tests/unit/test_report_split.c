@@ -6,7 +6,7 @@
 
 #include <math.h>
 
-#include "report/records/split.h"
+#include "report/records/report.h"
 
 static bool near(double a, double b)
 {

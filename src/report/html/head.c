@@ -6,8 +6,8 @@
 
 #include "base/figure.h"
 #include "report/html/parts.h"
-#include "report/records/fields.h"
 #include "report/records/job.h"
+#include "report/records/report.h"
 #include "report/records/results.h"
 
 static const report_t *side_of(const html_t *h, int side)

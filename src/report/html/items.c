@@ -10,7 +10,7 @@
 #include "base/mem.h"
 #include "base/stats.h"
 #include "report/html/parts.h"
-#include "report/records/fields.h"
+#include "report/records/report.h"
 
 double html_field_number(report_fields_t fields, const char *name)
 {

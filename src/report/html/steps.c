@@ -5,7 +5,7 @@
 
 #include "base/figure.h"
 #include "report/html/parts.h"
-#include "report/records/split.h"
+#include "report/records/report.h"
 
 static const html_spec_t efficiency_spec = {.case_name = "step",
                                             .figure = "efficiency",

@@ -6,7 +6,7 @@
 
 #include "base/figure.h"
 #include "report/html/parts.h"
-#include "report/records/stragglers.h"
+#include "report/records/print.h"
 
 enum { MAX_RUNS = 8 }; /* per chart, so that colours stay distinct */
 

@@ -4,8 +4,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "report/records/fields.h"
 #include "report/records/print.h"
+#include "report/records/report.h"
 
 enum { BENCH_MAX_COLUMNS = 64 };
 

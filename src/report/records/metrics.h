@@ -57,9 +57,6 @@ void metrics_free(metrics_t *metrics);
 const metric_t *metrics_find(const metrics_t *metrics, const char *case_name, const char *test,
                              const char *key);
 
-/* Sets the labels. Called by metrics_list. */
-err_t metrics_label(metrics_t *metrics);
-
 /* The name that a person reads for a part of a step in the records: "exposed comm" for "allreduce". */
 const char *metrics_part_label(const char *part);
 

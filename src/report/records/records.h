@@ -59,15 +59,6 @@ double report_get_real(const report_input_t *in, const char *name);
  * Does nothing for NULL and other runs. */
 err_t train_run_finish(report_t *report, report_run_t *run);
 
-/* Sets the metrics of a run without a table of them; reads the table of a `run` record, if it has one; and an
- * epoch's values. */
-void train_metrics_begin(report_train_t *train);
-err_t train_metrics_read(const report_input_t *in, report_train_t *train);
-void train_metrics_read_epoch(const report_input_t *in, report_train_t *train, report_epoch_t *epoch);
-
-/* Copies a point's samples and batches into the report. */
-err_t report_copy_samples(report_t *report, const json_value_t *record, report_point_t *point);
-
 err_t report_add_run(const report_input_t *in, const char *id, report_run_t **out);
 /* Copies a value under its key, as report_copy_fields does. */
 err_t report_copy_field(report_t *report, const json_value_t *value, bool keep_text, report_field_t *out);

@@ -10,7 +10,30 @@
 
 #include "base/figure.h"
 #include "base/mem.h"
-#include "report/records/curve.h"
+
+/* The loss curve of a run, reduced for drawing: minimum, median and maximum over at most CURVE_MAX intervals
+ * of steps. */
+enum { CURVE_MAX = 100 };
+
+typedef struct curve_point {
+    double step; /* middle of the interval */
+    double low, median, high;
+} curve_point_t;
+
+/* A zeroed curve is empty. */
+typedef struct curve {
+    const curve_point_t *at; /* ascending, in the arena; intervals without a finite loss are omitted */
+    int n;
+    int64_t n_invalid;           /* losses that are not finite: the run diverged */
+    struct curve_losses *losses; /* until curve_finish */
+} curve_t;
+
+/* Adds the loss of a step. Where steps repeat after a crash, the later ones replace the earlier. */
+err_t curve_add(curve_t *curve, int64_t step, double loss);
+/* Divides the steps into intervals of equal length, at least one step each. */
+err_t curve_finish(curve_t *curve, arena_t *arena);
+/* Frees a curve that was not finished. */
+void curve_free(curve_t *curve);
 
 typedef enum field_kind { FIELD_MISSING, FIELD_NUMBER, FIELD_TEXT } field_kind_t;
 
@@ -87,7 +110,15 @@ struct report_epoch {
     report_epoch_t *next;
 };
 
-typedef struct report_straggler report_straggler_t; /* report/records/stragglers.h */
+typedef struct report_straggler report_straggler_t;
+
+/* A rank that was slow, of its `straggler` record. */
+struct report_straggler {
+    double rank, n_ranks;     /* n_ranks > 1: all of its host, of which `rank` is the lowest */
+    const char *host, *phase; /* interned */
+    double sec, usual_sec, first_step, last_step;
+    report_straggler_t *next;
+};
 
 /* A training run. If it was resumed, most values are those of the last process. */
 typedef struct report_train {
@@ -104,7 +135,7 @@ typedef struct report_train {
     bool metrics_recorded;                       /* by the `run` record */
     report_epoch_t *epochs, *last_epoch;         /* ascending */
     /* Seconds, of the last 65,536 steps, excluding the first 10 of each process: the median step, and its parts,
-     * which add up to at most the step (split.h). */
+     * which add up to at most the step (split_shares). */
     double step_sec[STEP_PARTS];
     double mean_step_sec;
     int64_t n_steady;                /* these steps */
@@ -191,5 +222,24 @@ double report_best(const report_train_t *train, int metric);
 
 /* The text that identifies a point within its case and test, as "bytes=8;datatype=float". */
 err_t report_key_text(arena_t *arena, const report_point_t *point, const char **out);
+
+/* The first field of that name; NULL: none. */
+const report_field_t *fields_find(report_fields_t fields, const char *name);
+
+/* The human-readable value: bytes and times with units, other numbers and texts as recorded, "-" if missing.
+ * Points to the field's own text or into *room. */
+const char *fields_text(const report_field_t *field, figure_t *room);
+
+/* ---- Dividing a measured time into its parts such that they add up. Medians of the parts do not: those of a step's phases
+ * may exceed the step's median ---- */
+/* Shares of the parts in the total, over the samples with a total between its quartiles, so that outliers do
+ * not count: sum of the part / sum of the total.
+ *
+ *   total   [n], above 0 and finite
+ *   parts   [n_parts] arrays [n]; a value that is not finite counts as 0
+ *   shares  [n_parts], output; NAN: the part has no finite value
+ *
+ * The rest, 1 - the sum of the shares, is the time outside of the parts. ERR_SYSTEM: out of memory. */
+err_t split_shares(const double *total, const double *const *parts, int n_parts, int64_t n, double *shares);
 
 #endif

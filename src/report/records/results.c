@@ -4,8 +4,8 @@
 
 #include <string.h>
 
-#include "report/records/fields.h"
 #include "report/records/records.h"
+#include "report/records/report.h"
 
 enum { MAX_RESULT_FIELDS = 256, MAX_ROWS = 1000 };
 

@@ -6,7 +6,7 @@
 
 #include "base/figure.h"
 #include "records/record.h"
-#include "report/records/fields.h"
+#include "report/records/report.h"
 #include "report/regress/compare.h"
 #include "report/regress/parts.h"
 

@@ -8,7 +8,7 @@
 #include "base/mem.h"
 #include "base/utf8.h"
 #include "records/record.h"
-#include "report/records/fields.h"
+#include "report/records/report.h"
 #include "report/regress/parts.h"
 
 enum { MAX_VALUES = 16, MAX_NAMES = 64, MAX_SHOWN = 3 };

@@ -12,9 +12,9 @@
 #include "base/figure.h"
 #include "base/mem.h"
 #include "base/stats.h"
-#include "report/records/fields.h"
 #include "report/records/metrics.h"
 #include "report/records/print.h"
+#include "report/records/report.h"
 #include "report/stats/significance.h"
 
 /* Identity of a metric in all recordings, interned by the history. */
