@@ -13,25 +13,23 @@
 #include "base/fs.h"
 #include "store/h5/seal.h"
 
-/* The text of a file's table; free it. */
-static inline char *sealed_table(const char *path, const char *kind)
-{
-    const seal_file_t file = {open(path, O_RDONLY | O_CLOEXEC), path, kind};
-    seal_t seal;
-    ASSERT(file.fd >= 0 && seal_look(&file, &seal) == ERR_OK);
-    const size_t n = (size_t)(seal.n_bytes - seal.table);
-    char *text = calloc(1, n + 1);
-    ASSERT(text && fs_read_all(file.fd, seal.table, text, n, NULL) == 0 && close(file.fd) == 0);
-    return text;
-}
-
-/* Writes a table of n bytes at seal->table, where the file then ends, and the seal. */
-static inline void sealed_write(const char *path, const char *kind, const void *table, size_t n, seal_t seal)
+/* Ends a file of `kind` at `at` with these bytes, a table with the line breaks around it, and writes its seal. Schema and
+ * plan are the seal's. */
+static inline void sealed_end(const char *path, const char *kind, int64_t at, const void *table, size_t n,
+                              seal_t seal)
 {
     const seal_file_t file = {open(path, O_RDWR | O_CLOEXEC), path, kind};
-    ASSERT(file.fd >= 0 && fs_write_all(file.fd, seal.table, table, n) == 0);
-    ASSERT(ftruncate(file.fd, (off_t)(seal.table + (int64_t)n)) == 0);
+    ASSERT(file.fd >= 0 && fs_write_all(file.fd, at, table, n) == 0);
+    ASSERT(ftruncate(file.fd, (off_t)(at + (int64_t)n)) == 0);
     ASSERT(seal_write(&file, NULL, 0, &seal) == ERR_OK && close(file.fd) == 0);
+}
+
+/* Where the table begins, with its line break, in the n bytes of a file. */
+static inline size_t sealed_table_at(const char *data, size_t n)
+{
+    const char *line = memrchr(data, '\n', n - 1);
+    ASSERT(line && data[n - 1] == '\n');
+    return (size_t)(line - data);
 }
 
 /* Replaces the first place of a text in the table. False if there is none. */
@@ -39,17 +37,20 @@ static inline bool sealed_replace(const char *path, const char *kind, const char
 {
     const seal_file_t file = {open(path, O_RDONLY | O_CLOEXEC), path, kind};
     seal_t seal;
-    ASSERT(file.fd >= 0 && seal_look(&file, &seal) == ERR_OK && close(file.fd) == 0);
-    char *text = sealed_table(path, kind), *at = strstr(text, old);
-    const size_t n = strlen(text) + strlen(new) + 1;
-    char *changed = malloc(n);
+    ASSERT(file.fd >= 0 && seal_look(&file, &seal) == ERR_OK);
+    const size_t n = (size_t)seal.n_bytes;
+    char *data = calloc(1, n + 1);
+    ASSERT(data && fs_read_all(file.fd, 0, data, n, NULL) == 0 && close(file.fd) == 0);
+    const char *table = data + sealed_table_at(data, n), *at = strstr(table, old);
+    const size_t n_changed = strlen(table) + strlen(new) + 1;
+    char *changed = malloc(n_changed);
     ASSERT(changed);
     if (at) {
-        snprintf(changed, n, "%.*s%s%s", (int)(at - text), text, new, at + strlen(old));
-        sealed_write(path, kind, changed, strlen(changed), seal);
+        snprintf(changed, n_changed, "%.*s%s%s", (int)(at - table), table, new, at + strlen(old));
+        sealed_end(path, kind, table - data, changed, strlen(changed), seal);
     }
     free(changed);
-    free(text);
+    free(data);
     return at != NULL;
 }
 

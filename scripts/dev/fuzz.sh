@@ -117,7 +117,7 @@ make_seeds() { # TARGET FOLDER
     job) make_job_seeds "$2" ;;
     checkpoint)
         # The first byte selects a file, or a table of contents.
-        printf '\0dptrain checkpoint 2\nxxh3-128 %032d\nbytes 600\ntable 590\n' 0 >"$2/seal"
+        printf '\0dptrain checkpoint 2\nxxh3-128 %032d\nbytes 600\n' 0 >"$2/seal"
         truncate -s 601 "$2/seal"
         "$build/tests/tools/checkpoint_sample" "$2/file"
         { printf '\0'; cat "$2/file"; } >"$2/whole"

@@ -689,7 +689,8 @@ static size_t replace_nan(const char *text, size_t n_bytes, char *out)
 err_t json_read(json_reader_t *reader, const char *text, size_t n_bytes, const json_value_t **out)
 {
     err_t err = tree_parse(reader, text, n_bytes, out);
-    if (err != ERR_DATA || (!memmem(text, n_bytes, "NaN", 3) && !memmem(text, n_bytes, "Infinity", 8)))
+    if (err != ERR_DATA || reader->strict ||
+        (!memmem(text, n_bytes, "NaN", 3) && !memmem(text, n_bytes, "Infinity", 8)))
         return err;
     err_info_t first;
     char *copy;

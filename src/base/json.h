@@ -133,6 +133,7 @@ typedef struct json_reader {
     arena_t arena;
     /* Members of the outermost object whose arrays are counted but not kept; NULL-terminated, or NULL. */
     const char *const *skip;
+    bool strict; /* NaN and Infinity are not read */
 } json_reader_t;
 
 void json_reader_reset(json_reader_t *reader);

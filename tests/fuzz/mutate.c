@@ -123,7 +123,9 @@ int main(int argc, char **argv)
     rng_t rng = rng_new(1, RNG_TEST, 0);
     MUST(fd >= 0 && bytes != NULL);
     read_seeds(argv[1]);
+    setenv("DPTRAIN_FUZZ_SEED", "1", 1);
     for (int i = 0; i < n_seeds; i++) give(fd, seeds[i].bytes, seeds[i].n);
+    unsetenv("DPTRAIN_FUZZ_SEED");
     for (int i = 0; i < n_inputs; i++) {
         const seed_t *seed = &seeds[i % n_seeds];
         size_t n = seed->n < longest ? seed->n : longest;

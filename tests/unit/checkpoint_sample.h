@@ -108,7 +108,7 @@ typedef struct sample {
     uint8_t bytes[2 * 3 * 2 * 2 * 2];
     char names[SAMPLE_MANY][32];
     ckpt_array_t arrays[8 + SAMPLE_MANY];
-    h5_attr_t attrs[14];
+    h5_attr_t attrs[19];
     ckpt_content_t content;
 } sample_t;
 
@@ -139,11 +139,27 @@ static inline void sample_fill(sample_t *s, bool large)
             s->arrays[n++] = (ckpt_array_t){s->names[i], DTYPE_F32, shape_1d(3), s->large + i, "W"};
         }
     }
-    const h5_attr_t attrs[] = {h5_text("model", "lenet5"),           h5_text("empty", ""),
-                               h5_text("note", "größer als 9×9"),    h5_int("step", 123456789012345),
-                               h5_int("lowest", INT64_MIN),          h5_real("lr", 0.1),
-                               h5_real("minus_zero", -0.0),          h5_real("infinite", INFINITY),
-                               h5_text("options", "{\"batch\": 64}")};
+    const h5_attr_t attrs[] = {
+        h5_text("model", "lenet5"),
+        h5_text("empty", ""),
+        h5_text("note", "größer als 9×9"),
+        h5_text("options", "{\"batch\": 64}"),
+        h5_text("control", "\x01\x1b\x7f\xc2\x9b\n\\\""),
+        h5_text("latin", "gr\xf6\xdf"),
+        h5_text("hex", "{\"hex\":\"41\"}"),
+        h5_int("step", 123456789012345),
+        h5_int("lowest", INT64_MIN),
+        h5_int("highest", INT64_MAX),
+        h5_real("lr", 0.1),
+        h5_real("third", 1.0 / 3),
+        h5_real("whole", 3),
+        h5_real("large", 1e16),
+        h5_real("tiny", 5e-324),
+        h5_real("minus_zero", -0.0),
+        h5_real("infinite", INFINITY),
+        h5_real("least", -INFINITY),
+        h5_real("none", NAN),
+    };
     memcpy(s->attrs, attrs, sizeof attrs);
     s->content = (ckpt_content_t){s->arrays, n, s->attrs, sizeof attrs / sizeof attrs[0]};
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* A write that fails, at any moment, leaves the older checkpoint intact and no other files.
  * RUN np=0 */
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
@@ -16,6 +17,57 @@
 enum { N_LIMITS = UNDER_SANITIZER ? 20 : 80, N_KILLS = UNDER_SANITIZER ? 10 : 40 };
 
 static char path[FS_PATH_MAX];
+
+/* In front of the C library's function, by which base/mem allocates: one of its calls finds no memory. */
+static long n_blocks, missing = -1;
+
+void *aligned_alloc(size_t alignment, size_t n_bytes)
+{
+    static void *(*library)(size_t alignment, size_t n_bytes);
+    if (!library) {
+        void *found = dlsym(RTLD_NEXT, "aligned_alloc");
+        if (!found) abort();
+        memcpy(&library, &found, sizeof library);
+    }
+    return n_blocks++ == missing ? NULL : library(alignment, n_bytes);
+}
+
+/* Texts of many lengths move the places where the table of contents needs a larger block. */
+static void test_memory(void)
+{
+    enum { N_LENGTHS = UNDER_SANITIZER ? 5 : 70 };
+    static char text[2 * N_LENGTHS];
+    sample_t s;
+    bool failed = true, whole = true, closed = true;
+    long n_tried = 0;
+    sample_fill(&s, false);
+    for (int i = 0; i < N_LENGTHS; i++) {
+        memset(text, 'x', (size_t)(2 * i));
+        s.attrs[0].text = text;
+        s.content.n_arrays = i % 2 ? 1 : 6;
+        for (long block = 0, n_write = 1, n_read = 1; block < n_write || block < n_read; block++, n_tried++) {
+            checkpoint_t *c = NULL;
+            n_blocks = 0;
+            ASSERT(checkpoint_write(path, &s.content) == ERR_OK);
+            n_write = n_blocks;
+            n_blocks = 0;
+            missing = block;
+            failed = failed && checkpoint_write(path, &s.content) == (block < n_write ? ERR_SYSTEM : ERR_OK);
+            n_blocks = 0;
+            missing = block;
+            err_t err = checkpoint_open(path, &c);
+            whole = whole && (err == ERR_OK || (err == ERR_SYSTEM && n_blocks == block + 1));
+            n_read = n_blocks + (err != ERR_OK);
+            missing = -1;
+            checkpoint_close(&c);
+            closed = closed && sample_balanced();
+        }
+    }
+    OK(failed, "%ld writes without memory for one block fail", n_tried);
+    OK(whole, "and so do as many readers");
+    OK(closed, "nothing stays open or allocated");
+    unlink(path);
+}
 
 /* Writes while no file may grow beyond `limit` bytes. */
 static err_t write_limited(const ckpt_content_t *content, size_t limit)
@@ -174,7 +226,8 @@ int main(void)
     sample_begin();
     sample_path(path, "a.h5");
     signal(SIGXFSZ, SIG_IGN);
-    tap_plan(6 + 6 + 1 + 5 + 2);
+    tap_plan(3 + 6 + 6 + 1 + 5 + 2);
+    test_memory();
     test_limits(false, "small");
     test_limits(true, "large");
     test_full_disk();

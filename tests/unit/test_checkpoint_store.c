@@ -3,7 +3,10 @@
  * RUN np=0 */
 #include <errno.h>
 
+#include <fcntl.h>
+
 #include "store/checkpoint/store.h"
+#include "store/h5/seal.h"
 #include "tests/tap.h"
 #include "tests/unit/checkpoint_sample.h"
 
@@ -206,6 +209,21 @@ static void rename_step(int64_t from, int64_t to)
            checkpoint_store_path(sample_folder, to, new) == ERR_OK && rename(old, new) == 0);
 }
 
+/* A file of an earlier dptrain, which its version can still read. */
+static void test_other_schema(void)
+{
+    char path[FS_PATH_MAX];
+    for (int64_t step = 1; step <= 4; step++) write_step(step);
+    ASSERT(checkpoint_store_path(sample_folder, 2, path) == ERR_OK);
+    const seal_file_t file = {open(path, O_RDWR | O_CLOEXEC), path, "checkpoint"};
+    seal_t seal = {.schema = CKPT_SCHEMA - 1};
+    ASSERT(file.fd >= 0 && seal_write(&file, NULL, 0, &seal) == ERR_OK && close(file.fd) == 0);
+    OK(checkpoint_store_prune(sample_folder, (ckpt_keep_t){1, -1}, 4, NULL) == ERR_OK && STEPS_ARE(4, 2),
+       "pruning neither counts nor deletes a checkpoint of another version");
+    sample_remove(sample_folder);
+    ASSERT(mkdir(sample_folder, 0777) == 0);
+}
+
 static void test_renamed(void)
 {
     static passed_t passed;
@@ -253,13 +271,14 @@ static void test_clean(void)
 int main(void)
 {
     sample_begin();
-    tap_plan(5 + 3 + 4 + 10 + 5 + 3 + 3 + 1);
+    tap_plan(5 + 3 + 4 + 10 + 5 + 3 + 1 + 3 + 1);
     test_empty();
     test_list();
     test_latest();
     test_prune();
     test_verified();
     test_renamed();
+    test_other_schema();
     test_clean();
     OK(sample_balanced(), "nothing is left open or allocated");
     sample_remove(sample_folder);

@@ -6,6 +6,8 @@
 #include "data/shard/shard.h"
 #include "store/h5/file.h"
 
+#define SHARD_EARLIER "pack the data again with dptrain data pack --force"
+
 /* Element types of arrays, identical in the file and in memory. */
 typedef enum shard_type { SHARD_BYTES, SHARD_ENTRIES, SHARD_FILES, SHARD_CATEGORIES } shard_type_t;
 

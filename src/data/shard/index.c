@@ -412,7 +412,7 @@ static err_t read_index(const char *path, int fd, shard_index_t **index, seal_t 
     h5_contents_t c;
     shard_head_t head = {0};
     err_t err;
-    TRY_OUT(err, h5_contents_open(&c, &(seal_file_t){fd, path, "index"}, SHARD_SCHEMA));
+    TRY_OUT(err, h5_contents_open(&c, &(seal_file_t){fd, path, "index"}, SHARD_SCHEMA, SHARD_EARLIER));
     TRY_OUT(err, read_head(&c, &head));
     TRY_OUT(err, shard_index_new(&head, index));
     const shard_index_t *to = *index;
@@ -421,8 +421,8 @@ static err_t read_index(const char *path, int fd, shard_index_t **index, seal_t 
         TRY_OUT(err, shard_h5_read(&c, shards_names[s], SHARD_FILES, head.n_shards[s], to->files[s]));
         TRY_OUT(err, shard_h5_read(&c, records_names[s], SHARD_ENTRIES, head.n_samples[s], to->entries[s]));
     }
-    *seal = c.seal;
 out:
+    *seal = c.seal;
     h5_contents_close(&c);
     return err;
 }
@@ -448,13 +448,6 @@ err_t shard_index_read(const char *folder, shard_index_t **out, seal_t *seal)
     else
         shard_index_free(&index);
     return err;
-}
-
-static void put_hash(json_t *j, const char *key, uint64_t value)
-{
-    char text[17];
-    snprintf(text, sizeof text, "%016" PRIx64, value);
-    json_string(j, key, text);
 }
 
 static void put_file(json_t *j, const char *name, int64_t n_bytes, uint64_t digest_high, uint64_t digest_low)
@@ -498,12 +491,12 @@ static err_t format_manifest(const shard_index_t *index, const seal_t *seal, jso
     json_object_begin(j, NULL);
     json_string(j, "format", "dptrain shards");
     json_int(j, "schema", SHARD_SCHEMA);
-    put_hash(j, "plan", head->plan);
+    json_hex(j, "plan", head->plan, 16);
     json_object_begin(j, "source");
     json_string(j, "kind", head->source_kind);
     json_string(j, "path", head->source_path);
     json_object_end(j);
-    put_hash(j, "data_xxh3", head->data_hash);
+    json_hex(j, "data_xxh3", head->data_hash, 16);
     json_object_begin(j, "pictures");
     json_string(j, "bytes",
                 head->resize ? "re-encoded where the shorter side was longer; others as they were"

@@ -538,7 +538,7 @@ err_t shard_verify(const char *folder, const shard_index_t *index, split_t split
     }
     h5_contents_t c;
     err_info_t whole;
-    err_t err = h5_contents_open(&c, &(seal_file_t){l.fd, l.path, "shard"}, SHARD_SCHEMA);
+    err_t err = h5_contents_open(&c, &(seal_file_t){l.fd, l.path, "shard"}, SHARD_SCHEMA, SHARD_EARLIER);
     if (err == ERR_OK) err = compare_tables(&l, &c);
     h5_contents_close(&c);
     if (err != ERR_OK && err != ERR_DATA) goto out;

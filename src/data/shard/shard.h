@@ -103,8 +103,9 @@ err_t shard_index_check(const shard_index_t *index, const char *path);
 /* Writes folder/index.h5 atomically and sets *seal to its seal. ERR_SYSTEM. */
 err_t shard_index_write(const shard_index_t *index, const char *folder, seal_t *seal);
 
-/* Verifies and reads folder/index.h5. ERR_DATA: missing (packing was not finished), damaged, or of a newer
- * schema. Allocates no more than the file's size plus 8 KB. seal may be NULL. */
+/* Verifies and reads folder/index.h5. ERR_DATA: missing (packing was not finished), damaged, or of another
+ * schema. Allocates no more than the file's size and its table of contents. seal, set where the file has one, may be
+ * NULL. */
 err_t shard_index_read(const char *folder, shard_index_t **out, seal_t *seal);
 
 /* The block of head->n_block bytes. */

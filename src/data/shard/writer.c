@@ -236,7 +236,7 @@ err_t shard_load(const shard_plan_t *plan, shard_file_t *file, shard_entry_t *en
     h5_contents_t c;
     TRY(open_shard(plan, path, &fd));
     err_t err = ERR_OK;
-    TRY_OUT(err, h5_contents_open(&c, &(seal_file_t){fd, path, "shard"}, SHARD_SCHEMA));
+    TRY_OUT(err, h5_contents_open(&c, &(seal_file_t){fd, path, "shard"}, SHARD_SCHEMA, SHARD_EARLIER));
     const seal_t seal = c.seal;
     if (seal.plan != plan->plan)
         RAISE_OUT(err, ERR_DATA, "the shard %s belongs to another plan: %016" PRIx64 ", not %016" PRIx64,

@@ -5,7 +5,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <math.h>
 #include <string.h>
 #include <unistd.h>
@@ -84,6 +83,15 @@ struct checkpoint {
     ckpt_array_t *arrays; /* [contents.n_arrays] */
 };
 
+bool checkpoint_is_of_other_schema(const char *path)
+{
+    const seal_file_t file = {open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK), path, "checkpoint"};
+    seal_t seal;
+    const bool other = file.fd >= 0 && seal_look(&file, &seal) == ERR_OK && seal.schema != CKPT_SCHEMA;
+    if (file.fd >= 0) close(file.fd);
+    return other;
+}
+
 static err_t list_array(const checkpoint_t *c, const h5_array_t *from, ckpt_array_t *array)
 {
     *array = (ckpt_array_t){.name = from->name, .meaning = from->meaning, .shape = {.n_dims = from->n_dims}};
@@ -97,9 +105,7 @@ static err_t list_array(const checkpoint_t *c, const h5_array_t *from, ckpt_arra
     if (!from->has_sum)
         RAISE(ERR_DATA, "the checkpoint %s: the array %s has no checksum", c->path, from->name);
     array->dtype = (dtype_t)dtype;
-    if (from->n_dims > SHAPE_MAX_DIMS)
-        RAISE(ERR_DATA, "the checkpoint %s: the array %s has no shape of 0 to %d dimensions", c->path,
-              from->name, SHAPE_MAX_DIMS);
+    _Static_assert((int)H5_MAX_DIMS == (int)SHAPE_MAX_DIMS, "each shape fits");
     for (int i = 0; i < from->n_dims; i++) array->shape.dim[i] = from->dims[i];
     return ERR_OK;
 }
@@ -111,9 +117,10 @@ static err_t open_and_list(checkpoint_t *c, const char *path)
     c->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (c->fd < 0)
         RAISE(seal_errno_code(errno), "the checkpoint %s cannot be opened: %s", path, strerror(errno));
-    TRY(h5_contents_open(&c->contents, &(seal_file_t){c->fd, c->path, "checkpoint"}, CKPT_SCHEMA));
-    if (c->contents.n_arrays > INT_MAX || c->contents.n_attrs > INT_MAX)
-        RAISE(ERR_DATA, "the checkpoint %s holds too much", path);
+    static const char earlier[] =
+        "revision 295ed8e0 reads it, and its dptrain checkpoint export --out weights.npz "
+        "writes weights that --weights reads";
+    TRY(h5_contents_open(&c->contents, &(seal_file_t){c->fd, c->path, "checkpoint"}, CKPT_SCHEMA, earlier));
     TRY(mem_new_array(c->contents.n_arrays, sizeof *c->arrays, "a checkpoint's arrays", &c->arrays));
     for (int64_t i = 0; i < c->contents.n_arrays; i++)
         TRY(list_array(c, &c->contents.arrays[i], &c->arrays[i]));

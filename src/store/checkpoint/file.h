@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A checkpoint: a sealed HDF5 file (store/h5/file.h) of named arrays ("/params/conv1/weight"), each with its checksum, and
- * attributes. The training loop chooses the content. Equal content gives equal files, byte for byte. Not collective: one rank calls these
+/* A checkpoint: a sealed HDF5 file (store/h5/file.h) of named arrays ("/params/conv1/weight"), each with its
+ * checksum, and attributes. The training loop chooses the content. Equal content gives equal files, byte for byte. Not collective: one rank calls these
  * functions, from any thread. */
 #ifndef STORE_CHECKPOINT_FILE_H
 #define STORE_CHECKPOINT_FILE_H
@@ -47,13 +47,16 @@ err_t checkpoint_check_finite(const ckpt_content_t *content, int64_t step, const
 typedef struct checkpoint checkpoint_t;
 
 /* Verifies every byte, opens the file and lists its content. ERR_DATA with the reason if the file is
- * missing, unreadable, not a checkpoint, damaged, written by a newer dptrain, or contains objects that
- * dptrain never writes. *out is written only on success; release with checkpoint_close. */
+ * missing, unreadable, not a checkpoint, damaged, of another schema, or contains what dptrain never
+ * writes. *out is written only on success; release with checkpoint_close. */
 err_t checkpoint_open(const char *path, checkpoint_t **out);
 void checkpoint_close(checkpoint_t **checkpoint);
 
 /* Opens and closes. */
 err_t checkpoint_verify(const char *path);
+
+/* Whether a file is a checkpoint of an earlier or a newer dptrain, by its first bytes. */
+bool checkpoint_is_of_other_schema(const char *path);
 
 const char *checkpoint_path(const checkpoint_t *checkpoint);
 int64_t checkpoint_bytes(const checkpoint_t *checkpoint); /* length of the file */

@@ -188,7 +188,7 @@ static void leave_out(int64_t step, int64_t *steps, int *n)
 }
 
 /* Verifies the listed checkpoints that are not known to be intact. Reorders them by the order in which they may
- * be deleted, damaged ones first, and drops renamed ones from the list. */
+ * be deleted, damaged ones first, and drops renamed ones and those of other versions from the list. */
 static err_t order_by_worth(const char *folder, int64_t newest, ckpt_verified_t *verified, int64_t *steps,
                             int *n)
 {
@@ -209,7 +209,7 @@ static err_t order_by_worth(const char *folder, int64_t newest, ckpt_verified_t 
         }
         if (good)
             steps[n_good++] = steps[i];
-        else if (!renamed)
+        else if (!renamed && !checkpoint_is_of_other_schema(path))
             damaged[n_damaged++] = steps[i];
     }
     *n = n_damaged + n_good;

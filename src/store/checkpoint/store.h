@@ -46,8 +46,8 @@ typedef struct ckpt_verified {
 } ckpt_verified_t;
 err_t ckpt_verified_add(ckpt_verified_t *verified, int64_t step);
 
-/* Deletes all but keep.n checkpoints: damaged ones first, then the oldest. keep.best and renamed ones are
- * neither counted nor deleted.
+/* Deletes all but keep.n checkpoints: damaged ones first, then the oldest. keep.best, renamed ones and
+ * those of other versions are neither counted nor deleted.
  *
  *   newest     the step just written; never deleted; -1: none
  *   verified   not verified again; receives the others that are intact; may be NULL */

@@ -14,15 +14,13 @@
 #include "base/utf8.h"
 #include "store/h5/file.h"
 
-enum { MAX_TABLE = 64 << 20, MAX_TYPE = 4096 };
-
 int64_t h5_type_bytes(const char *type)
 {
     const char *digits = type + strcspn(type, "0123456789");
     char *end;
     if (digits == type || strlen(digits) > 4 || !*digits) return 0;
     const long n = strtol(digits, &end, 10);
-    return *end || n > MAX_TYPE ? 0 : n;
+    return *end || n > H5_MAX_TYPE ? 0 : n;
 }
 
 static err_t refuse_table(const h5_contents_t *c, const char *format, ...)
@@ -35,6 +33,21 @@ static err_t refuse_table(const h5_contents_t *c, const char *format, ...)
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
     RAISE(ERR_DATA, "the %s %s: its table of contents: %s", c->file.kind, c->file.path, text);
+}
+
+/* The first 60 bytes of a text in valid UTF-8, without a part of a character at their end. */
+typedef struct shown {
+    char text[61];
+} shown_t;
+
+static shown_t show(const char *text)
+{
+    shown_t out;
+    size_t n = 0;
+    while (text[n] && n + utf8_length(text + n) < sizeof out.text) n += utf8_length(text + n);
+    memcpy(out.text, text, n);
+    out.text[n] = '\0';
+    return out;
 }
 
 /* Not empty, and without control characters. The tree's texts are valid UTF-8. */
@@ -93,8 +106,8 @@ static err_t read_attr(h5_contents_t *c, const json_value_t *value, h5_attr_t *a
         fine = false;
     }
     return fine ? ERR_OK
-                : refuse_table(c, "the attribute %.60s is neither text, a 64-bit integer nor a double",
-                               value->key);
+                : refuse_table(c, "the attribute %s is neither text, a 64-bit integer nor a double",
+                               show(value->key).text);
 }
 
 /* *left: bytes of the file that arrays before this one do not have. Against it the shape is checked, so that products of
@@ -107,35 +120,37 @@ static err_t read_array(const h5_contents_t *c, const json_value_t *value, int64
     if (!json_get_text(value, "name", &array->name) || array->name[0] != '/' || !is_name(array->name))
         return refuse_table(c, "an array without a name");
     if (!json_get_text(value, "type", &array->type) || h5_type_bytes(array->type) == 0)
-        return refuse_table(c, "the array %.60s has an element type that dptrain never writes", array->name);
+        return refuse_table(c, "the array %s has an element type that dptrain never writes",
+                            show(array->name).text);
     if (!shape || shape->kind != JSON_ARRAY || shape->n > H5_MAX_DIMS)
-        return refuse_table(c, "the array %.60s has no shape of 0 to %d dimensions", array->name,
+        return refuse_table(c, "the array %s has no shape of 0 to %d dimensions", show(array->name).text,
                             H5_MAX_DIMS);
     array->n_bytes = h5_type_bytes(array->type);
     int64_t n_all = array->n_bytes; /* as if no dimension were 0 */
     for (const json_value_t *at = shape->first; at; at = at->next) {
         int64_t dim;
         if (!json_as_int(at, &dim) || dim < 0)
-            return refuse_table(c, "the array %.60s has no shape of 0 to %d dimensions", array->name,
+            return refuse_table(c, "the array %s has no shape of 0 to %d dimensions", show(array->name).text,
                                 H5_MAX_DIMS);
-        if (dim > 0 && n_all > c->seal.table / dim)
-            return refuse_table(c, "the array %.60s is larger than the whole file", array->name);
+        if (dim > 0 && n_all > c->table / dim)
+            return refuse_table(c, "the array %s is larger than the whole file", show(array->name).text);
         n_all *= dim > 0 ? dim : 1;
         array->n_bytes *= dim;
         array->dims[array->n_dims++] = dim;
     }
     if (!json_get_int(value, "offset", &array->offset) ||
-        (array->n_bytes > 0 &&
-         (array->offset < SEAL_BYTES || array->offset > c->seal.table - array->n_bytes)))
-        return refuse_table(c, "the array %.60s is not within the file", array->name);
+        (array->n_bytes > 0 && (array->offset < SEAL_BYTES || array->offset > c->table - array->n_bytes)))
+        return refuse_table(c, "the array %s is not within the file", show(array->name).text);
     if (array->n_bytes > *left)
-        return refuse_table(c, "the arrays up to %.60s are larger than the whole file", array->name);
+        return refuse_table(c, "the arrays up to %s are larger than the whole file", show(array->name).text);
     *left -= array->n_bytes;
     array->has_sum = json_get_text(value, "xxh3", &sum);
     if (array->has_sum && !read_hash(sum, &array->sum))
-        return refuse_table(c, "the array %.60s has a checksum that is not 16 hexadecimal digits",
-                            array->name);
+        return refuse_table(c, "the array %s has a checksum that is not 16 hexadecimal digits",
+                            show(array->name).text);
     json_get_text(value, "meaning", &array->meaning);
+    if (value->n != 4 + array->has_sum + (array->meaning != NULL))
+        return refuse_table(c, "the array %s has other members than dptrain writes", show(array->name).text);
     return ERR_OK;
 }
 
@@ -156,69 +171,101 @@ static int by_attr_name(const void *a, const void *b)
 static err_t read_lists(h5_contents_t *c, const json_value_t *root)
 {
     const json_value_t *attrs = json_get(root, "attributes"), *arrays = json_get(root, "arrays");
-    int64_t left = c->seal.table - SEAL_BYTES;
-    if (!attrs || attrs->kind != JSON_OBJECT || !arrays || arrays->kind != JSON_ARRAY)
-        return refuse_table(c, "it has no attributes or no arrays");
-    TRY(mem_new_array(attrs->n, sizeof *c->attrs, "a file's attributes", &c->attrs));
-    TRY(mem_new_array(arrays->n, sizeof *c->arrays, "a file's arrays", &c->arrays));
-    for (const json_value_t *at = attrs->first; at; at = at->next)
-        TRY(read_attr(c, at, &c->attrs[c->n_attrs++]));
-    for (const json_value_t *at = arrays->first; at; at = at->next)
-        TRY(read_array(c, at, &left, &c->arrays[c->n_arrays++]));
+    int64_t left = c->table - SEAL_BYTES;
+    if (!attrs || attrs->kind != JSON_OBJECT || !arrays || arrays->kind != JSON_ARRAY || root->n != 2)
+        return refuse_table(c, "it does not consist of attributes and arrays");
+    for (const json_value_t *at = attrs->first; at; at = at->next) {
+        TRY(mem_grow(c->n_attrs + 1, sizeof *c->attrs, "a file's attributes", &c->attrs));
+        TRY(read_attr(c, at, &c->attrs[c->n_attrs]));
+        c->n_attrs++;
+    }
+    for (const json_value_t *at = arrays->first; at; at = at->next) {
+        TRY(mem_grow(c->n_arrays + 1, sizeof *c->arrays, "a file's arrays", &c->arrays));
+        TRY(read_array(c, at, &left, &c->arrays[c->n_arrays]));
+        c->n_arrays++;
+    }
     if (c->n_attrs > 1) qsort(c->attrs, (size_t)c->n_attrs, sizeof *c->attrs, by_attr_name);
     if (c->n_arrays > 1) qsort(c->arrays, (size_t)c->n_arrays, sizeof *c->arrays, by_array_name);
     for (int64_t i = 1; i < c->n_attrs; i++)
         if (strcmp(c->attrs[i - 1].name, c->attrs[i].name) == 0)
-            return refuse_table(c, "two attributes %.60s", c->attrs[i].name);
+            return refuse_table(c, "two attributes %s", show(c->attrs[i].name).text);
     for (int64_t i = 1; i < c->n_arrays; i++)
         if (strcmp(c->arrays[i - 1].name, c->arrays[i].name) == 0)
-            return refuse_table(c, "two arrays %.60s", c->arrays[i].name);
+            return refuse_table(c, "two arrays %s", show(c->arrays[i].name).text);
     return ERR_OK;
+}
+
+/* The last line of the file, without its line breaks; free it with mem_free. */
+static err_t read_last_line(h5_contents_t *c, char **out, int64_t *n)
+{
+    const int64_t body = c->seal.n_bytes - SEAL_BYTES;
+    for (int64_t room = 64 << 10;; room *= 8) {
+        char *text, *end;
+        if (room > H5_MAX_TABLE) room = H5_MAX_TABLE;
+        if (room > body) room = body;
+        const int64_t from = c->seal.n_bytes - room;
+        TRY(mem_new((size_t)room, "a table of contents", &text));
+        int reason = fs_read_all(c->file.fd, from, text, (size_t)room, NULL);
+        if (reason) {
+            mem_free(&text);
+            RAISE(seal_errno_code(reason), "the %s %s cannot be read: %s", c->file.kind, c->file.path,
+                  strerror(reason));
+        }
+        const bool ends = room > 1 && text[room - 1] == '\n';
+        end = ends ? memrchr(text, '\n', (size_t)room - 1) : NULL;
+        if (end) {
+            c->table = from + (end - text);
+            *n = room - 1 - (end + 1 - text);
+            memmove(text, end + 1, (size_t)*n);
+            *out = text;
+            return ERR_OK;
+        }
+        mem_free(&text);
+        if (!ends || room == body || room == H5_MAX_TABLE)
+            return refuse_table(c, "the last line of the file is not one");
+    }
 }
 
 static err_t read_table(h5_contents_t *c)
 {
     const json_value_t *root;
     char *text = NULL;
-    const int64_t n = c->seal.n_bytes - c->seal.table;
-    if (c->seal.table < SEAL_BYTES || n < 1 || n > MAX_TABLE)
-        return refuse_table(c, "it is not within the file");
-    TRY(mem_new((size_t)n, "a table of contents", &text));
-    int reason = fs_read_all(c->file.fd, c->seal.table, text, (size_t)n, NULL);
-    err_t err = reason
-                    ? err_raise(seal_errno_code(reason), __FILE__, __LINE__, "the %s %s cannot be read: %s",
-                                c->file.kind, c->file.path, strerror(reason))
-                    : ERR_OK;
-    /* The seal's digest does not cover the table's place. */
-    if (err == ERR_OK && (n < 3 || text[0] != '\n' || text[1] != '{' || text[n - 1] != '\n'))
-        err = refuse_table(c, "it does not begin where the file's first bytes say");
-    if (err == ERR_OK && (err = json_read(&c->json, text, (size_t)n, &root)) == ERR_DATA) {
+    int64_t n = 0;
+    TRY(read_last_line(c, &text, &n));
+    c->json.strict = true;
+    err_t err = json_read(&c->json, text, (size_t)n, &root);
+    mem_free(&text);
+    if (err == ERR_DATA) {
         err_info_t info;
         err_take(err, &info);
-        err = refuse_table(c, "%s", info.message);
+        return refuse_table(c, "%s", info.message);
     }
-    mem_free(&text);
     TRY(err);
     return read_lists(c, root);
 }
 
-err_t h5_contents_open(h5_contents_t *c, const seal_file_t *file, int64_t schema)
+err_t h5_contents_open(h5_contents_t *c, const seal_file_t *file, int64_t schema, const char *earlier)
 {
     *c = (h5_contents_t){.file = *file};
     const char *kind = file->kind, *path = file->path;
     TRY(seal_verify(file, &c->seal));
+    const int64_t said = c->seal.schema;
     err_t err = read_table(c);
     /* The seal's digest does not cover its schema and plan, so they are compared with the copies in the table. */
     const h5_attr_t *inside = h5_contents_attr(c, "schema"), *plan = h5_contents_attr(c, "plan");
-    const int64_t said = inside && inside->type == H5_INT ? inside->integer : 0;
-    if (err == ERR_OK && said != c->seal.schema)
+    const int64_t found = inside && inside->type == H5_INT ? inside->integer : 0;
+    if (err == ERR_OK && found != said)
         RAISE(ERR_DATA, "the %s %s is damaged: its first bytes say schema %" PRId64 ", its content %" PRId64,
-              kind, path, c->seal.schema, said);
-    if (err != ERR_SYSTEM && c->seal.schema > schema)
+              kind, path, said, found);
+    if (err != ERR_SYSTEM && said > schema)
         RAISE(ERR_DATA,
-              "the %s %s was written by a newer dptrain (schema %" PRId64 "; this one reads up to %" PRId64
-              ")",
-              kind, path, c->seal.schema, schema);
+              "the %s %s was written by a newer dptrain (schema %" PRId64 "; this one reads %" PRId64 ")",
+              kind, path, said, schema);
+    if (err != ERR_SYSTEM && said < schema)
+        RAISE(ERR_DATA,
+              "the %s %s was written by an earlier dptrain (schema %" PRId64 "; this one reads %" PRId64
+              "): %s",
+              kind, path, said, schema, earlier);
     TRY(err);
     uint64_t hash = 0;
     if (plan) TRY(h5_contents_hash(c, "plan", &hash));

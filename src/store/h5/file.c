@@ -224,9 +224,10 @@ struct h5_file {
     seal_t seal;
     h5_driver_t driver;
     hid_t id, group_props, data_props;
-    const char *last; /* name of the previous array; "" */
-    json_t attrs, arrays;
-    seal_part_t *parts; /* bytes of the arrays and the table */
+    const char *last;     /* name of the previous array; "" */
+    json_t attrs, arrays; /* of the table */
+    int64_t n_values;     /* in it */
+    seal_part_t *parts;   /* bytes of the arrays and the table */
     int n_parts;
 };
 
@@ -297,7 +298,7 @@ static bool is_utf8(const char *text)
 }
 
 /* Adds a text to the table; see its form in file.h. */
-static err_t tell_text(json_t *j, const char *name, const char *text)
+static err_t add_text(json_t *j, const char *name, const char *text)
 {
     char *hex;
     if (is_utf8(text)) {
@@ -313,7 +314,7 @@ static err_t tell_text(json_t *j, const char *name, const char *text)
     return j->status;
 }
 
-static err_t tell_real(json_t *j, const char *name, double real)
+static err_t add_real(json_t *j, const char *name, double real)
 {
     char text[sizeof(json_number_t) + 2];
     snprintf(text, sizeof text, "%s",
@@ -327,17 +328,19 @@ static err_t tell_real(json_t *j, const char *name, double real)
 
 err_t h5_file_put_attr(h5_file_t *f, const h5_attr_t *attr)
 {
+    ASSERT(is_utf8(attr->name));
+    f->n_values += 2;
     switch (attr->type) {
     case H5_TEXT:
         TRY(write_text(f, f->id, attr->name, attr->text));
-        return tell_text(&f->attrs, attr->name, attr->text);
+        return add_text(&f->attrs, attr->name, attr->text);
     case H5_INT:
         TRY(write_attr(f, f->id, attr->name, H5T_STD_I64LE, &attr->integer));
         json_int(&f->attrs, attr->name, attr->integer);
         return f->attrs.status;
     default:
         TRY(write_attr(f, f->id, attr->name, H5T_IEEE_F64LE, &attr->real));
-        return tell_real(&f->attrs, attr->name, attr->real);
+        return add_real(&f->attrs, attr->name, attr->real);
     }
 }
 
@@ -353,7 +356,7 @@ err_t h5_file_create(const seal_file_t *file, const seal_t *seal, h5_file_t **ou
                      .id = -1,
                      .group_props = -1,
                      .data_props = -1};
-    H5Eset_auto2(H5E_DEFAULT, NULL, NULL); /* E_H5 tells errors, in place of the library */
+    H5Eset_auto2(H5E_DEFAULT, NULL, NULL); /* E_H5 reports errors, in place of the library */
     TRY(create_hdf5(f));
     /* Without timestamps, so that equal content gives equal files. */
     TRY(E_H5(f->group_props = H5Pcreate(H5P_GROUP_CREATE), "%s", file->path));
@@ -367,6 +370,7 @@ err_t h5_file_create(const seal_file_t *file, const seal_t *seal, h5_file_t **ou
     json_array_begin(&f->arrays, NULL);
     const h5_attr_t schema = h5_int("schema", seal->schema), set = h5_text("plan", plan);
     snprintf(plan, sizeof plan, "%016" PRIx64, seal->plan);
+    TRY(f->arrays.status);
     TRY(h5_file_put_attr(f, &schema));
     return seal->plan ? h5_file_put_attr(f, &set) : ERR_OK;
 }
@@ -425,7 +429,7 @@ static err_t make_compound(const h5_array_t *array, hid_t *out)
     return err;
 }
 
-static err_t tell_array(json_t *j, const h5_array_t *array)
+static err_t add_array(json_t *j, const h5_array_t *array)
 {
     json_object_begin(j, NULL);
     json_string(j, "name", array->name);
@@ -448,7 +452,8 @@ err_t h5_file_put_array(h5_file_t *f, h5_array_t *array)
     hid_t type = -1, space = -1, set = -1;
     hsize_t dims[H5_MAX_DIMS];
     const char *kind = f->file.kind, *path = f->file.path, *name = array->name;
-    ASSERT(array->n_dims <= H5_MAX_DIMS);
+    ASSERT(array->n_dims <= H5_MAX_DIMS && array->type && (!array->meaning || is_utf8(array->meaning)));
+    if (f->driver.error) return ERR_OK; /* h5_file_close returns it */
     array->n_bytes = h5_type_bytes(array->type);
     array->offset = 0;
     for (int i = 0; i < array->n_dims; i++)
@@ -477,7 +482,8 @@ err_t h5_file_put_array(h5_file_t *f, h5_array_t *array)
         TRY_OUT(err, mem_grow(f->n_parts + 1, sizeof *f->parts, "the arrays of a file", &f->parts));
         f->parts[f->n_parts++] = (seal_part_t){array->offset, array->n_bytes, array->data};
     }
-    err = tell_array(&f->arrays, array);
+    f->n_values += 7 + array->n_dims;
+    err = add_array(&f->arrays, array);
 out:
     close_id(&set);
     close_id(&space);
@@ -488,25 +494,29 @@ out:
 /* Appends the table to what HDF5 laid out, writes the arrays, and seals the file. */
 static err_t seal_file(h5_file_t *f, seal_t *seal)
 {
+    const char *kind = f->file.kind, *path = f->file.path;
     json_t table = {0};
     struct stat info;
     err_t err;
     json_object_end(&f->attrs);
     json_array_end(&f->arrays);
+    TRY_OUT(err, f->attrs.status);
+    TRY_OUT(err, f->arrays.status);
     json_object_begin(&table, NULL);
     json_raw(&table, "attributes", f->attrs.text);
     json_raw(&table, "arrays", f->arrays.text);
     json_object_end(&table);
     TRY_OUT(err, table.status);
+    if (table.n_bytes >= H5_MAX_TABLE || f->n_values > JSON_MAX_VALUES)
+        RAISE_OUT(err, ERR_SYSTEM, "the %s %s has too many arrays or attributes for its table of contents",
+                  kind, path);
     if (fstat(f->file.fd, &info) != 0)
-        RAISE_OUT(err, ERR_SYSTEM, "the %s %s cannot be written: %s", f->file.kind, f->file.path,
-                  strerror(errno));
+        RAISE_OUT(err, ERR_SYSTEM, "the %s %s cannot be written: %s", kind, path, strerror(errno));
     TRY_OUT(err, mem_grow(f->n_parts + 3, sizeof *f->parts, "the arrays of a file", &f->parts));
     const int64_t end = (int64_t)info.st_size, n = (int64_t)table.n_bytes;
     f->parts[f->n_parts++] = (seal_part_t){end, 1, "\n"};
     f->parts[f->n_parts++] = (seal_part_t){end + 1, n, table.text};
     f->parts[f->n_parts++] = (seal_part_t){end + 1 + n, 1, "\n"};
-    f->seal.table = end;
     err = seal_write(&f->file, f->parts, f->n_parts, &f->seal);
     if (err == ERR_OK) *seal = f->seal;
 out:

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* A sealed HDF5 file of named arrays and attributes, with a table of contents at its end: the HDF5 library writes it, and
- * it is read by the table and pread alone. libhdf5 crashes on crafted metadata, and the seal protects against accidents
- * only: whoever crafts a file also seals it. Other programs read the file as any HDF5 file.
+/* A sealed HDF5 file of named arrays and attributes, with a table of contents: the HDF5 library writes the file, and it is
+ * read by the table and pread alone. libhdf5 crashes on crafted metadata, and the seal protects against accidents only:
+ * whoever crafts a file also seals it. Other programs read the file as any HDF5 file.
  *
- * The file is the seal (store/h5/seal.h), the HDF5 part in the format of HDF5 1.10 with contiguous arrays, and the table:
- * one line of JSON between line breaks, under the seal's digest.
+ * After the seal (store/h5/seal.h) and the HDF5 part, in the format of HDF5 1.10 with contiguous arrays, the last line of the
+ * file is the table, JSON in UTF-8:
  *
  *     {"attributes":{"schema":2,"lr":0.1,…},
  *      "arrays":[{"name":"/params/fc/bias","type":"f4","shape":[10],"offset":16896,"xxh3":"…","meaning":"O"},…]}
@@ -30,7 +30,7 @@
 #include "base/json.h"
 #include "store/h5/seal.h"
 
-enum { H5_MAX_DIMS = 8 };
+enum { H5_MAX_DIMS = 5 };
 
 typedef enum h5_attr_type { H5_TEXT, H5_INT, H5_REAL } h5_attr_type_t;
 
@@ -65,7 +65,7 @@ typedef struct h5_member {
 } h5_member_t;
 
 typedef struct h5_array {
-    const char *name; /* absolute, without control characters: "/params/fc/bias" */
+    const char *name; /* absolute, valid UTF-8 without control characters: "/params/fc/bias" */
     const char *type; /* as in the table */
     int n_dims;
     int64_t dims[H5_MAX_DIMS];
@@ -78,13 +78,17 @@ typedef struct h5_array {
     const void *data;           /* NULL: the caller has written the bytes, or will, before h5_file_close */
 } h5_array_t;
 
-/* Bytes of an element: the number that ends its type. 0: there is none, or it exceeds 4096. */
+/* Limits of a table: what reading takes is bounded by them. */
+enum { H5_MAX_TABLE = 64 << 20, H5_MAX_TYPE = 4096 };
+
+/* Bytes of an element: the number that ends its type. 0: there is none, or it exceeds H5_MAX_TYPE. */
 int64_t h5_type_bytes(const char *type);
 
 /* ---- Writing ---- */
 typedef struct h5_file h5_file_t;
 
-/* Creates the file in the empty, open file `fd`, and writes the attribute "schema" and, unless it is 0, "plan".
+/* Creates the HDF5 part in the open file, which may already hold data of arrays, and writes the attribute "schema" and,
+ * unless it is 0, "plan".
  *
  *   file  kind and final name, for messages and the seal; borrowed
  *   seal  schema and plan
@@ -97,8 +101,8 @@ err_t h5_file_put_attr(h5_file_t *file, const h5_attr_t *attr);
  * it has a sum. Sets n_bytes and offset, and if has_sum is set, sum. Names and data are borrowed until then. */
 err_t h5_file_put_array(h5_file_t *file, h5_array_t *array);
 
-/* Completes the file unless `err`, the caller's error so far, is one, and releases it. Returns the first failed write
- * since it was created, if any, even if closing succeeds; else `err`; else an error of closing.
+/* Completes the file unless `err`, the caller's error so far, is one, and releases it. Returns the first failed write of
+ * the library, if any, even if closing succeeds; else `err`; else an error of closing.
  *
  *   seal  set on success; may be NULL if `err` is an error */
 err_t h5_file_close(h5_file_t **file, err_t err, seal_t *seal);
@@ -111,16 +115,18 @@ typedef struct h5_contents {
     h5_array_t *arrays;
     h5_attr_t *attrs;
     int64_t n_arrays, n_attrs;
+    int64_t table;      /* its offset: arrays end before it */
     json_reader_t json; /* owns names and texts */
 } h5_contents_t;
 
-/* Verifies every byte and reads the table. ERR_DATA, naming the file and the reason: damaged; of another kind; of an
- * earlier or a newer schema; a table that dptrain does not write: arrays must be within the file, and all together not
- * larger. ERR_SYSTEM: reading failed. The open file must live as long as the contents. Call h5_contents_close, also after
- * an error.
+/* Verifies every byte and reads the table. ERR_DATA, naming the file and the reason: damaged; of another kind or schema; a
+ * table that dptrain does not write: arrays must be within the file, and all together not larger. ERR_SYSTEM: reading failed.
+ * contents->seal is set wherever the file has one. The open file must live as long as the contents. Call
+ * h5_contents_close, also after an error.
  *
- *   schema  the newest that the caller reads */
-err_t h5_contents_open(h5_contents_t *contents, const seal_file_t *file, int64_t schema);
+ *   schema   the one that the caller reads
+ *   earlier  what a user can do with a file of an earlier schema, to end the message */
+err_t h5_contents_open(h5_contents_t *contents, const seal_file_t *file, int64_t schema, const char *earlier);
 void h5_contents_close(h5_contents_t *contents);
 
 /* NULL: absent. */

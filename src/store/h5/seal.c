@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Writes, parses and verifies the seal in a file's user block, and writes array bytes in the same pass as
- * the digest. Interpreting the bytes is left to HDF5. */
+ * the digest. The layout is left to file.c, and what the bytes mean to contents.c. */
 #include "store/h5/seal.h"
 
 #include <errno.h>
@@ -33,7 +33,6 @@ static void seal_format(const seal_t *seal, const char *kind, char block[SEAL_BY
     int n = snprintf(block, SEAL_BYTES,
                      "dptrain %.15s %" PRId64 "\nxxh3-128 %016" PRIx64 "%016" PRIx64 "\nbytes %" PRId64 "\n",
                      kind, seal->schema, seal->digest_high, seal->digest_low, seal->n_bytes);
-    if (seal->table) n += snprintf(block + n, (size_t)(SEAL_BYTES - n), "table %" PRId64 "\n", seal->table);
     if (seal->plan) snprintf(block + n, (size_t)(SEAL_BYTES - n), "plan %016" PRIx64 "\n", seal->plan);
 }
 
@@ -46,14 +45,11 @@ static bool seal_parse(const char block[SEAL_BYTES], const char *kind, seal_t *s
     text[SEAL_BYTES] = '\0';
     *seal = (seal_t){0};
     if (strncmp(text, magic, n_magic) != 0) return false;
-    const char *at = text + n_magic;
-    int n_read = 0;
-    if (sscanf(at, "%9" SCNd64 "\nxxh3-128 %16" SCNx64 "%16" SCNx64 "\nbytes %18" SCNd64 "%n", &seal->schema,
-               &seal->digest_high, &seal->digest_low, &seal->n_bytes, &n_read) != 4)
-        return false;
-    at += n_read;
-    if (sscanf(at, "\ntable %18" SCNd64 "%n", &seal->table, &n_read) == 1) at += n_read;
-    (void)sscanf(at, "\nplan %16" SCNx64, &seal->plan);
+    int n_read =
+        sscanf(text + n_magic,
+               "%9" SCNd64 "\nxxh3-128 %16" SCNx64 "%16" SCNx64 "\nbytes %18" SCNd64 "\nplan %16" SCNx64,
+               &seal->schema, &seal->digest_high, &seal->digest_low, &seal->n_bytes, &seal->plan);
+    if (n_read < 4) return false;
     seal_format(seal, kind, again);
     return seal->schema > 0 && memcmp(again, block, SEAL_BYTES) == 0;
 }
@@ -214,14 +210,6 @@ err_t seal_verify(const seal_file_t *file, seal_t *out)
     walk_t w;
     err_t err;
     TRY(seal_look(file, out));
-    if (!out->table)
-        RAISE(ERR_DATA,
-              "the %s %s was written by an earlier dptrain, without a table of contents (schema %" PRId64
-              "): revision 295ed8e0 is the last that reads it; %s",
-              file->kind, file->path, out->schema,
-              strcmp(file->kind, "checkpoint") == 0
-                  ? "export its weights there (dptrain checkpoint export), and start from them with --weights"
-                  : "pack the data again with dptrain data pack --force");
     posix_fadvise(file->fd, 0, 0, POSIX_FADV_SEQUENTIAL); /* longer read-ahead on network file systems */
     TRY_OUT(err, walk_open(&w, file));
     TRY_OUT(err, walk_read(&w, INT64_MAX));

@@ -5,7 +5,6 @@
  *     dptrain <kind> <schema>
  *     xxh3-128 <32 hex digits: digest of all bytes after the block, `tail -c +513 FILE | xxh128sum`>
  *     bytes <length of the whole file>
- *     table <offset of the table of contents, which ends the file>
  *     plan <16 hex digits>             only in files of a set, equal in all of them
  *
  * This form is fixed for all later schemas. The digest does not cover schema and plan, so that copies inside
@@ -23,7 +22,6 @@ typedef struct seal {
     int64_t schema;
     uint64_t digest_high, digest_low;
     int64_t n_bytes; /* of the file */
-    int64_t table;   /* 0: a file of an earlier dptrain, without one */
     uint64_t plan;   /* 0: not part of a set */
 } seal_t;
 
@@ -44,10 +42,10 @@ typedef struct seal_part {
  * reading and writing.
  *
  *   parts  are sorted; must not overlap; begin within the file or at the end of the one before
- *   seal   the caller sets schema, table and plan; the rest is filled in */
+ *   seal   the caller sets schema and plan; the rest is filled in */
 err_t seal_write(const seal_file_t *file, seal_part_t *parts, int n_parts, seal_t *seal);
 
-/* Reads the whole file once. ERR_DATA if it is of another kind, has no table, or any bit has changed. The schema may be
+/* Reads the whole file once. ERR_DATA if it is of another kind or any bit has changed. The schema may be
  * newer than the caller's. */
 err_t seal_verify(const seal_file_t *file, seal_t *out);
 

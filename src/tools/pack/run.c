@@ -247,8 +247,8 @@ static err_t prepare(const source_t *source, const pack_options_t *options, uint
     if (finds.stranger[0] && !options->force)
         RAISE(
             ERR_USAGE,
-            "%s holds shards of other data, --shard-size, --resize or --quality (%s); choose another folder, "
-            "or delete them with --force",
+            "%s holds shards of other data, --shard-size, --resize or --quality, or of another version of dptrain "
+            "(%s); choose another folder, or delete them with --force",
             out, finds.stranger);
     if (!options->force) return ERR_OK;
     /* The manifest goes first, because it marks a folder as complete. */

@@ -45,9 +45,9 @@ static err_t step_shard(void *context, int64_t *n_done, bool *finished)
 /* On rank 0. A damaged index is fatal: there is nothing to compare the shards with. */
 static err_t read_index(verifier_t *v)
 {
-    seal_t seal;
+    seal_t seal = {0};
     err_t err = shard_index_read(v->path, &v->index, &seal);
-    if (err == ERR_DATA)
+    if (err == ERR_DATA && (!seal.schema || seal.schema == SHARD_SCHEMA))
         return err_context(
             err, "cannot verify the shards without their index; to rebuild it, run dptrain data pack on the "
                  "same source, which keeps intact shards");

@@ -139,7 +139,8 @@ static err_t read_checkpoint(const char *where, const backend_t *backend, traine
     TRY_OUT(err, checkpoint_get_text(checkpoint, "options", &text));
     TRY_OUT(err, mem_strdup(text, &m->options));
     TRY_OUT(err, train_options_transform(m->options, &about->transform));
-    TRY_OUT(err, copy_text(checkpoint, "algorithms", &m->algorithms));
+    TRY_OUT(err, checkpoint_get_text(checkpoint, "algorithms", &text));
+    TRY_OUT(err, mem_strdup(text, &m->algorithms));
     TRY_OUT(err, copy_text(checkpoint, "frozen_layers", &m->freeze));
     TRY_OUT(err, copy_text(checkpoint, "class_names", &m->class_text));
     TRY_OUT(err, checkpoint_get_text(checkpoint, "data", &text));
