@@ -6,13 +6,8 @@
 
 #include "base/mem.h"
 #include "tests/tap.h"
-#include "tools/check/clock.h"
 #include "tools/check/host.h"
-#include "tools/check/process.h"
-#include "tools/check/shared_folder.h"
-#include "tools/check/show.h"
-#include "tools/check/smi.h"
-#include "tools/check/topology.h"
+#include "tools/check/lines.h"
 
 #define MB ((int64_t)1 << 20)
 #define GB ((int64_t)1 << 30)

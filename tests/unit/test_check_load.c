@@ -6,9 +6,8 @@
 #include "base/mem.h"
 #include "tests/folder.h"
 #include "tests/tap.h"
+#include "tools/check/host.h"
 #include "tools/check/lines.h"
-#include "tools/check/load.h"
-#include "tools/check/smi_apps.h"
 
 enum { JOB = 77 };
 static check_options_t options;

@@ -12,12 +12,8 @@
 #include "base/mem.h"
 #include "base/rng.h"
 #include "tests/tap.h"
-#include "tools/check/interfaces.h"
 #include "tools/check/lines.h"
 #include "tools/check/network.h"
-#include "tools/check/pairs.h"
-#include "tools/check/reach.h"
-#include "tools/check/transport.h"
 
 enum { MAX = 16 };
 static double sec[MAX * MAX];

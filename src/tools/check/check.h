@@ -69,8 +69,6 @@ typedef struct check_where {
 check_where_t check_rank(const check_t *check);
 check_where_t check_host(const check_t *check);
 check_where_t check_job(const check_t *check);
-/* Any rank or host. The caller ensures that only one rank reports the line. */
-check_where_t check_other_rank(int rank);
 check_where_t check_other_host(int host);
 
 const char *check_host_name(const check_t *check, int host);

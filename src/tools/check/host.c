@@ -1,21 +1,23 @@
 /* SPDX-License-Identifier: MIT */
-/* The check `host`: memory, /dev/shm, copies between ranks, resource limits, disk space, CPU governor. Reading facts and
- * judging them are separate, so that tests can supply facts. */
+/* The checks `host`: memory, /dev/shm, copies between ranks, resource limits, disk space, CPU governor; and `clock`. Reading
+ * facts and judging them are separate, so that tests can supply facts. */
 #include "tools/check/host.h"
-#include "base/figure.h"
 
 #include <errno.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include "base/clock.h"
+#include "base/figure.h"
 #include "base/fs.h"
+#include "cluster/comm/comm.h"
 #include "cluster/hosts/machine.h"
 #include "tools/check/cases.h"
-#include "tools/check/process.h"
 
 const char check_hung_advice[] = "a dead mount: check its server, then umount -f -l and mount again";
 
@@ -72,7 +74,10 @@ static bool has_rdma(void)
     return machine_ports(ports) > 0 && strchr(ports[0].name, ':');
 }
 
-void host_facts_read(const check_t *check, const char *out, host_facts_t *facts)
+/* Reads the facts of this host.
+ *
+ *   out  the folder of --out, which need not exist */
+static void host_facts_read(const check_t *check, const char *out, host_facts_t *facts)
 {
     char folder[FS_PATH_MAX];
     *facts = (host_facts_t){.n_ranks = check->comm->topo.local_size,
@@ -221,3 +226,29 @@ static err_t host_run(check_t *check)
 
 const check_case_t check_host_case = {"host", "memory, /dev/shm, memory copies, limits, disks, CPU governor",
                                       false, host_run};
+
+/* ---- The check `clock`: each host's offset from rank 0's wall clock, as measured by cluster/comm/comm.c ---- */
+void clock_judge(check_t *check, double offset_sec, double error_sec)
+{
+    static const char advice[] = "start chrony or systemd-timesyncd on that host: times of files, logs and "
+                                 "certificates are wrong";
+    /* The least offset that the uncertainty allows. */
+    double off = fmax(fabs(offset_sec) - error_sec, 0);
+    check_status_t status = off > 60 ? CHECK_FAIL : off > 1 ? CHECK_WARN : CHECK_OK;
+    /* A positive offset has to be added to this clock. */
+    check_measured(check, check_host(check), "wall clock", status, advice, off, "%.*f s %s rank 0's",
+                   off < 10 ? 3 : 0, fabs(offset_sec), offset_sec > 0 ? "behind" : "ahead of");
+}
+
+static err_t clock_run(check_t *check)
+{
+    double offset, error;
+    TRY(comm_clock_offset(check->comm, clock_unix_sec, &offset, &error));
+    if (check->n_hosts == 1)
+        check_line(check, check_job(check), "wall clock", CHECK_SKIP, NULL, "one host");
+    else if (check->host != 0)
+        clock_judge(check, offset, error);
+    return ERR_OK;
+}
+
+const check_case_t check_clock = {"clock", "wall clocks of all hosts agree", true, clock_run};

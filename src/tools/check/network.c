@@ -1,16 +1,535 @@
 /* SPDX-License-Identifier: MIT */
-/* The check `network`: interfaces, then TCP reachability, then MPI. network_measure.c measures, the *_judge.c
- * files report findings. */
+/* The check `network`: interfaces and TCP connections, which interfaces.c and reach.c look at, then MPI: latency and bandwidth of
+ * every pair of hosts in rounds, pairs that look slow again, then all links concurrently. */
 #include "tools/check/network.h"
 
 #include <errno.h>
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "base/clock.h"
+#include "base/figure.h"
 #include "base/mem.h"
+#include "base/sim.h"
+#include "base/stats.h"
+#include "cluster/comm/collective.h"
 #include "tools/check/cases.h"
-#include "tools/check/reach.h"
+
+/* ---- Pairs: their schedule as a tournament; slow pairs, slow hosts and groups in a matrix of times ---- */
+int pairs_rounds(int n)
+{
+    return n < 2 ? 0 : n % 2 ? n : n - 1;
+}
+
+int pairs_partner(int n, int round, int host)
+{
+    int n_ring = pairs_rounds(n);
+    if (host >= n_ring) {
+        /* The host in the centre of the circle meets the one whose partner would be itself: 2 x = round. */
+        return (round % 2 ? round + n_ring : round) / 2;
+    }
+    int partner = (round - host + n_ring) % n_ring;
+    if (partner != host) return partner;
+    return n % 2 ? host : n - 1;
+}
+
+static double pair_sec(const double *sec, int n, int a, int b)
+{
+    return a < b ? sec[a * n + b] : sec[b * n + a];
+}
+
+/* False for pairs that were not measured. */
+static bool is_above_limit(const pairs_t *p, const double *sec, int a, int b)
+{
+    return a != b && pair_sec(sec, p->n, a, b) > p->limit;
+}
+
+/* Copies the measured times of wanted pairs (NULL: all), sorted; returns their number. */
+static int64_t collect_times(const pairs_t *p, const double *sec,
+                             bool (*wanted)(const pairs_t *p, int a, int b), double *out)
+{
+    int64_t n = 0;
+    for (int a = 0; a < p->n; a++)
+        for (int b = a + 1; b < p->n; b++)
+            if (!isnan(sec[a * p->n + b]) && (!wanted || wanted(p, a, b))) out[n++] = sec[a * p->n + b];
+    stats_sort(out, n);
+    return n;
+}
+
+static bool in_different_groups(const pairs_t *p, int a, int b)
+{
+    return p->group[a] != p->group[b] && p->group[a] >= 0 && p->group[b] >= 0;
+}
+
+/* Assigns a group to all hosts that `host` reaches over pairs that are not slow; returns their number. */
+static int flood_group(pairs_t *p, const double *sec, int host, int *queue)
+{
+    int n_queue = 0;
+    int group = p->n_groups;
+    p->group[host] = group;
+    queue[n_queue++] = host;
+    for (int i = 0; i < n_queue; i++)
+        for (int b = 0; b < p->n; b++) {
+            if (p->group[b] >= 0 || is_above_limit(p, sec, queue[i], b)) continue;
+            p->group[b] = group;
+            queue[n_queue++] = b;
+        }
+    return n_queue;
+}
+
+/* Connected components over pairs that are not slow: a single host is slow, larger components are groups. */
+static void find_groups(pairs_t *p, const double *sec, int *queue)
+{
+    for (int h = 0; h < p->n; h++) p->group[h] = -1;
+    for (int h = 0; h < p->n; h++) {
+        if (p->group[h] >= 0) continue;
+        bool alone = flood_group(p, sec, h, queue) == 1;
+        if (alone) {
+            p->group[h] = -1;
+            p->slow_host[h] = p->n > 2;
+        } else {
+            p->n_groups++;
+        }
+    }
+}
+
+/* Hosts slow to most of their group, if the group is large enough to distinguish them from their partners. */
+static void find_slow_hosts(pairs_t *p, const double *sec)
+{
+    for (int a = 0; a < p->n; a++) {
+        int n_others = 0, n_slow = 0;
+        for (int b = 0; b < p->n; b++) {
+            if (a == b || p->group[a] < 0 || p->group[b] != p->group[a]) continue;
+            n_others++;
+            n_slow += is_above_limit(p, sec, a, b);
+        }
+        if (n_others > 3 && 2 * n_slow > n_others) p->slow_host[a] = true;
+    }
+}
+
+static void find_slow_pairs(pairs_t *p, const double *sec, double slack_sec)
+{
+    double limit_between = PAIRS_SLOW * p->between + slack_sec;
+    for (int a = 0; a < p->n; a++)
+        for (int b = 0; b < p->n; b++)
+            p->slow[a * p->n + b] =
+                is_above_limit(p, sec, a, b) && !p->slow_host[a] && !p->slow_host[b] &&
+                (!in_different_groups(p, a, b) || pair_sec(sec, p->n, a, b) > limit_between);
+}
+
+static void find_of_host(pairs_t *p, const double *sec, double *scratch)
+{
+    for (int a = 0; a < p->n; a++) {
+        int64_t n = 0;
+        for (int b = 0; b < p->n; b++)
+            if (a != b && !isnan(pair_sec(sec, p->n, a, b))) scratch[n++] = pair_sec(sec, p->n, a, b);
+        p->of_host[a] = stats_median(scratch, n);
+    }
+}
+
+static err_t pairs_alloc(pairs_t *p, int64_t n, double **scratch, int **queue)
+{
+    TRY(mem_new_array(n * n, sizeof *p->slow, "slow pairs", &p->slow));
+    TRY(mem_new_array(n, sizeof *p->slow_host, "slow hosts", &p->slow_host));
+    TRY(mem_new_array(n, sizeof *p->of_host, "times of hosts", &p->of_host));
+    TRY(mem_new_array(n, sizeof *p->group, "groups of hosts", &p->group));
+    TRY(mem_new_array(n * n, sizeof **scratch, "times of pairs", scratch));
+    return mem_new_array(n, sizeof **queue, "groups of hosts", queue);
+}
+
+err_t pairs_judge(const double *sec, int n, double slack_sec, pairs_t *out)
+{
+    double *scratch = NULL;
+    int *queue = NULL;
+    *out = (pairs_t){.n = n, .least = NAN, .median = NAN, .greatest = NAN, .usual = NAN, .between = NAN};
+    err_t err = pairs_alloc(out, n, &scratch, &queue);
+    if (err != ERR_OK) pairs_free(out);
+    int64_t n_pairs = err == ERR_OK ? collect_times(out, sec, NULL, scratch) : 0;
+    if (n_pairs > 0) {
+        out->least = scratch[0];
+        out->usual = scratch[(n_pairs - 1) / 4];
+        out->median = stats_quantile(scratch, n_pairs, 0.5);
+        out->greatest = scratch[n_pairs - 1];
+        out->limit = PAIRS_SLOW * out->usual + slack_sec;
+        find_groups(out, sec, queue);
+        out->between = stats_quantile(scratch, collect_times(out, sec, in_different_groups, scratch), 0.5);
+        find_slow_hosts(out, sec);
+        find_slow_pairs(out, sec, slack_sec);
+        find_of_host(out, sec, scratch);
+    }
+    mem_free(&scratch);
+    mem_free(&queue);
+    return err;
+}
+
+void pairs_free(pairs_t *p)
+{
+    mem_free(&p->slow);
+    mem_free(&p->slow_host);
+    mem_free(&p->of_host);
+    mem_free(&p->group);
+}
+
+/* Iterates over all pairs above the limit. Start with *a = *b = 0; false: no more. */
+static bool pairs_next_slow(const pairs_t *p, const double *sec, int *a, int *b)
+{
+    do {
+        if (++*b >= p->n) *b = ++*a + 1;
+        if (*b >= p->n) return false;
+    } while (!is_above_limit(p, sec, *a, *b));
+    return true;
+}
+
+/* ---- Measuring ---- */
+enum { N_SMALL = 24, N_LARGE = 4, MIDDLE_BYTES = 64 << 10, N_AGAIN = 6, MAX_AGAIN = 16, MAX_PASSES = 32 };
+
+/* If MIDDLE_BYTES take this long, they suffice to measure the bandwidth. */
+static const double middle_sec = 5e-3;
+/* Pairs that look slow are measured for longer than another process keeps a core. */
+static const double again_sec = 0.1;
+/* Slack of pairs_judge for sockets: 0.5 GB/s, in seconds per byte. */
+static const double socket_slack = 2e-9;
+
+/* Buffers for exchanges between two hosts. */
+typedef struct probe {
+    comm_t *comm;
+    int64_t n_bytes;
+    char *send, *recv;
+} probe_t;
+
+/* Best time of n_times exchanges. Synchronises only with the peer. */
+static err_t exchange_bytes(const probe_t *probe, int peer, int64_t n_bytes, int n_times, double *best)
+{
+    collective_t *call = NULL;
+    const collective_spec_t spec = {.kind = COLLECTIVE_EXCHANGE,
+                                    .type = COLLECTIVE_INT8,
+                                    .peer = peer,
+                                    .count = n_bytes,
+                                    .send = probe->send,
+                                    .recv = probe->recv,
+                                    .what = "exchanging between two hosts"};
+    *best = INFINITY;
+    TRY(collective_new(probe->comm, &spec, &call));
+    err_t err = ERR_OK;
+    for (int i = 0; err == ERR_OK && i < n_times; i++) {
+        double start = clock_sec();
+        err = collective_run(call);
+        double took = clock_sec() - start;
+        if (took < *best) *best = took;
+    }
+    collective_free(&call);
+    return err;
+}
+
+/* Both ranks of a pair adopt the worse of their values, because a send may complete long before the peer has
+ * received everything. A rank without a peer keeps its own. */
+static err_t agree_on_worse(const probe_t *probe, int peer, double *values, int n)
+{
+    double ignored, theirs[2];
+    size_t n_bytes = (size_t)n * sizeof *values;
+    memcpy(probe->send, values, n_bytes);
+    TRY(exchange_bytes(probe, peer, (int64_t)n_bytes, 1, &ignored));
+    memcpy(theirs, probe->recv, n_bytes);
+    for (int i = 0; i < n && peer != probe->comm->rank; i++)
+        if (theirs[i] > values[i]) values[i] = theirs[i];
+    return ERR_OK;
+}
+
+/* In the first pass all ranks make the same number of calls, because the watchdog counts them. */
+static err_t measure_pair(const probe_t *probe, int peer, bool again, double times[2])
+{
+    double middle;
+    /* The first may include waiting for the peer. */
+    TRY(exchange_bytes(probe, peer, sizeof(double), 1 + sim_repeats(again ? 10 * N_SMALL : N_SMALL),
+                       &times[0]));
+    TRY(exchange_bytes(probe, peer, MIDDLE_BYTES, sim_repeats(again ? 2 * N_LARGE : N_LARGE), &middle));
+    /* Both must choose the same size. */
+    TRY(agree_on_worse(probe, peer, &middle, 1));
+    int64_t n_bytes = middle > middle_sec ? MIDDLE_BYTES : probe->n_bytes;
+    double fits = again_sec * MIDDLE_BYTES / (middle * (double)n_bytes);
+    int n_times = !again || fits < N_LARGE ? N_LARGE : fits < 64 ? (int)fits : 64;
+    TRY(exchange_bytes(probe, peer, n_bytes, sim_repeats(n_times), &times[1]));
+    times[1] /= (double)n_bytes;
+    return agree_on_worse(probe, peer, times, 2);
+}
+
+static void keep_best(double *matrix, int n, int a, int b, double sec)
+{
+    double *at = &matrix[a < b ? a * n + b : b * n + a];
+    if (isnan(*at) || sec < *at) *at = sec;
+}
+
+static void keep_times(network_t *network, int partner, const double times[2])
+{
+    int me = network->check->host;
+    keep_best(network->latency, network->n, me, partner, times[0]);
+    keep_best(network->per_byte, network->n, me, partner, times[1]);
+}
+
+/* Collective. */
+static err_t share_matrix(const network_t *network, double *matrix)
+{
+    int64_t n = (int64_t)network->n * network->n;
+    for (int64_t i = 0; i < n; i++)
+        if (isnan(matrix[i])) matrix[i] = INFINITY;
+    TRY(comm_allreduce(network->check->comm, matrix, n, DTYPE_F64, COMM_MIN, "comparing pairs of hosts"));
+    for (int64_t i = 0; i < n; i++)
+        if (isinf(matrix[i])) matrix[i] = NAN;
+    return ERR_OK;
+}
+
+static err_t measure_rounds(network_t *network, const probe_t *probe)
+{
+    const comm_t *comm = probe->comm;
+    int me = network->check->host;
+    bool leader = comm->topo.local_rank == 0;
+    for (int round = 0; round < pairs_rounds(network->n); round++) {
+        int partner = pairs_partner(network->n, round, me);
+        double times[2];
+        TRY(measure_pair(probe, leader ? network->leaders[partner] : comm->rank, false, times));
+        if (leader && partner != me) keep_times(network, partner, times);
+    }
+    TRY(share_matrix(network, network->latency));
+    return share_matrix(network, network->per_byte);
+}
+
+/* Collective. Measures one pair while all other ranks sleep. */
+static err_t measure_again(network_t *network, const probe_t *probe, int a, int b)
+{
+    int me = network->check->host;
+    if (probe->comm->topo.local_rank == 0 && (me == a || me == b)) {
+        int partner = me == a ? b : a;
+        double times[2];
+        TRY(measure_pair(probe, network->leaders[partner], true, times));
+        keep_times(network, partner, times);
+    }
+    return comm_barrier_asleep(probe->comm, "measuring a pair of hosts again");
+}
+
+/* Collective. Measures the first slow pairs of a matrix again; adds the number of slow pairs to *n_slow. */
+static err_t remeasure_slow(network_t *network, const probe_t *probe, const double *matrix, double slack_sec,
+                            int *n_slow)
+{
+    pairs_t pairs;
+    err_t err = pairs_judge(matrix, network->n, slack_sec, &pairs);
+    TRY(comm_agree(probe->comm, err, "comparing pairs of hosts"));
+    for (int a = 0, b = 0, i = 0; err == ERR_OK && pairs_next_slow(&pairs, matrix, &a, &b); i++, ++*n_slow) {
+        if (i >= MAX_AGAIN) continue;
+        network->alone[a * network->n + b] = true;
+        err = measure_again(network, probe, a, b);
+    }
+    pairs_free(&pairs);
+    return err;
+}
+
+/* If more pairs are slow than can be measured alone, and all that were have recovered, the rest only shared links
+ * with others: their times are forgotten. Adds their number to *n. */
+static err_t forget_crowded(const network_t *network, double *matrix, double slack_sec, int *n)
+{
+    pairs_t pairs;
+    bool confirmed = false;
+    TRY(pairs_judge(matrix, network->n, slack_sec, &pairs));
+    for (int a = 0, b = 0; pairs_next_slow(&pairs, matrix, &a, &b);)
+        confirmed |= network->alone[a * network->n + b];
+    for (int a = 0, b = 0; !confirmed && pairs_next_slow(&pairs, matrix, &a, &b); ++*n)
+        matrix[a * network->n + b] = NAN;
+    pairs_free(&pairs);
+    return ERR_OK;
+}
+
+/* Collective. Of both matrices, which are the same on all ranks. */
+static err_t judge_crowded(network_t *network)
+{
+    check_t *check = network->check;
+    int n = 0;
+    err_t err = forget_crowded(network, network->latency, network_latency_slack, &n);
+    if (err == ERR_OK) err = forget_crowded(network, network->per_byte, network->slack, &n);
+    if (n > 0)
+        check_line(check, check_job(check), "shared links", CHECK_OK, NULL,
+                   "%d pairs are slow only while all hosts send", n);
+    return comm_agree(check->comm, err, "comparing pairs of hosts");
+}
+
+/* Collective. Other traffic is temporary, a bad cable is not: repeats slow pairs for as long as some of them
+ * recover. */
+static err_t measure_suspects(network_t *network, const probe_t *probe)
+{
+    int before = 0;
+    for (int i = 0; i < MAX_PASSES; i++) {
+        int n = 0;
+        TRY(remeasure_slow(network, probe, network->latency, network_latency_slack, &n));
+        TRY(share_matrix(network, network->latency));
+        TRY(share_matrix(network, network->per_byte));
+        TRY(remeasure_slow(network, probe, network->per_byte, network->slack, &n));
+        TRY(share_matrix(network, network->latency));
+        TRY(share_matrix(network, network->per_byte));
+        if (n == 0 || (i >= N_AGAIN - 1 && n >= before)) break;
+        before = n;
+    }
+    return judge_crowded(network);
+}
+
+/* Collective. All ranks send to the next concurrently: links may be slower when shared. */
+static err_t measure_ring(network_t *network, const probe_t *probe)
+{
+    check_t *check = network->check;
+    double worst = 0, best = INFINITY;
+    for (int64_t i = 0; i < (int64_t)network->n * network->n; i++)
+        if (network->per_byte[i] > worst) worst = network->per_byte[i];
+    double fits = worst > 0 ? 0.05 / worst : (double)probe->n_bytes;
+    int64_t n_bytes = fits < 4096 ? 4096 : fits < (double)probe->n_bytes ? (int64_t)fits : probe->n_bytes;
+    collective_t *call = NULL;
+    const collective_spec_t spec = {.kind = COLLECTIVE_SENDRECV,
+                                    .type = COLLECTIVE_INT8,
+                                    .count = n_bytes,
+                                    .send = probe->send,
+                                    .recv = probe->recv,
+                                    .what = "sending around the ring"};
+    TRY(comm_agree(probe->comm, collective_new(probe->comm, &spec, &call), "preparing the ring"));
+    err_t err = ERR_OK;
+    for (int i = 0; err == ERR_OK && i < sim_repeats(N_LARGE); i++) {
+        err = comm_barrier(probe->comm, "the ring");
+        double start = clock_sec();
+        if (err == ERR_OK) err = collective_run(call);
+        best = fmin(best, clock_sec() - start);
+    }
+    collective_free(&call);
+    TRY(err);
+    TRY(comm_allreduce(probe->comm, &best, 1, DTYPE_F64, COMM_MAX, "the ring"));
+    check_line(check, check_job(check), "ring", CHECK_OK, NULL, "%s from each rank to the next, all at once",
+               figure_bandwidth((double)n_bytes / best).text);
+    return ERR_OK;
+}
+
+/* On rank 0. */
+static err_t judge_times(network_t *network)
+{
+    const network_unit_t *const units[] = {&network_latency, &network_bandwidth};
+    const double *const matrices[] = {network->latency, network->per_byte};
+    const double slacks[] = {network_latency_slack, network->slack};
+    for (int i = 0; i < 2; i++) {
+        pairs_t pairs;
+        TRY(pairs_judge(matrices[i], network->n, slacks[i], &pairs));
+        network_judge(network->check, &pairs, matrices[i], units[i]);
+        pairs_free(&pairs);
+    }
+    return ERR_OK;
+}
+
+/* Collective. Sockets cost CPU time per byte, which other processes may delay; RDMA does not. */
+static err_t find_slack(network_t *network)
+{
+    static const char *const rdma[] = {"UCX", "PSM2", "libfabric", "openib", "UCT"};
+    char text[64];
+    collective_transport(network->check->comm, text, sizeof text);
+    int32_t sockets = !network->check->comm->topo.simulated;
+    for (size_t i = 0; i < sizeof rdma / sizeof rdma[0]; i++)
+        if (strstr(text, rdma[i])) sockets = 0;
+    TRY(comm_allreduce(network->check->comm, &sockets, 1, DTYPE_I32, COMM_MAX, "comparing transports"));
+    network->slack = sockets ? socket_slack : 0;
+    return ERR_OK;
+}
+
+/* Collective. Measures every pair through MPI, then all ranks in a ring. */
+static err_t network_measure(network_t *network)
+{
+    /* Each host sends several of these to every other; limits the total time with a thousand hosts. */
+    int64_t n_bytes = ((int64_t)64 << 20) / network->n;
+    comm_t *comm = network->check->comm;
+    probe_t probe = {.comm = comm, .n_bytes = n_bytes > 1 << 20 ? 1 << 20 : n_bytes};
+    if (probe.n_bytes < MIDDLE_BYTES) probe.n_bytes = MIDDLE_BYTES;
+    err_t err = mem_new((size_t)probe.n_bytes, "a message to another host", &probe.send);
+    if (err == ERR_OK) err = mem_new((size_t)probe.n_bytes, "a message from another host", &probe.recv);
+    err = comm_agree(comm, err, "preparing to measure pairs of hosts");
+    if (err == ERR_OK) err = find_slack(network);
+    if (err == ERR_OK) err = measure_rounds(network, &probe);
+    if (err == ERR_OK) err = measure_suspects(network, &probe);
+    if (err == ERR_OK) err = measure_ring(network, &probe);
+    err_t said = err == ERR_OK && comm->rank == 0 ? judge_times(network) : ERR_OK;
+    if (err == ERR_OK) err = comm_agree(comm, said, "comparing pairs of hosts");
+    mem_free(&probe.send);
+    mem_free(&probe.recv);
+    return err;
+}
+
+/* ---- Judging ---- */
+/* More lines would not help. */
+enum { MAX_LINES = 16 };
+
+static const char host_advice[] =
+    "check its cable, port and NIC (ethtool: speed, duplex, errors; ip -s link; "
+    "tc qdisc) and the traffic of other jobs, or exclude the host";
+static const char pair_advice[] =
+    "check the path between the two: ip route get, traceroute, MTU (ping -M do -s "
+    "8972), switch ports; dptrain bench comm --test all_pairs measures longer";
+static const char group_advice[] = "expected between switches, otherwise check the links between them; hosts "
+                                   "of one group listed consecutively keep most traffic inside the group";
+
+static figure_t bandwidth_of(double sec)
+{
+    return figure_bandwidth(1 / sec);
+}
+
+const double network_latency_slack = 100e-6;
+const network_unit_t network_latency = {"latency", figure_time};
+const network_unit_t network_bandwidth = {"bandwidth", bandwidth_of};
+
+static check_status_t status_of(const pairs_t *pairs, double sec)
+{
+    return sec > PAIRS_BROKEN * pairs->usual ? CHECK_FAIL : CHECK_WARN;
+}
+
+static void report_groups(check_t *check, const pairs_t *pairs, const network_unit_t *unit)
+{
+    char text[256] = "";
+    size_t used = 0;
+    for (int g = 0; g < pairs->n_groups && used < sizeof text - 80; g++) {
+        int n = 0, first = -1;
+        for (int h = 0; h < pairs->n; h++) {
+            if (pairs->group[h] != g) continue;
+            if (first < 0) first = h;
+            n++;
+        }
+        used += (size_t)snprintf(text + used, sizeof text - used, "%s%s +%d", g ? ", " : "",
+                                 check_host_name(check, first), n - 1);
+    }
+    check_line(check, check_job(check), unit->name,
+               pairs->between > PAIRS_BROKEN * pairs->usual ? CHECK_WARN : CHECK_OK, group_advice,
+               "%d groups (%s): %s between them, %s inside", pairs->n_groups, text,
+               unit->figure(pairs->between).text, unit->figure(pairs->usual).text);
+}
+
+static void report_pairs(check_t *check, const pairs_t *pairs, const double *sec, const network_unit_t *unit)
+{
+    int n = pairs->n, n_lines = 0;
+    for (int a = 0; a < n; a++)
+        for (int b = a + 1; b < n; b++) {
+            double value = sec[a * n + b];
+            if (!pairs->slow[a * n + b] || n_lines++ >= MAX_LINES) continue;
+            check_line(check, check_other_host(a), unit->name, status_of(pairs, value), pair_advice,
+                       "%s to %s; others have %s", unit->figure(value).text, check_host_name(check, b),
+                       unit->figure(pairs->usual).text);
+        }
+    if (n_lines > MAX_LINES)
+        check_line(check, check_job(check), unit->name, CHECK_WARN, pair_advice, "%d more pairs are slow",
+                   n_lines - MAX_LINES);
+}
+
+void network_judge(check_t *check, const pairs_t *pairs, const double *sec, const network_unit_t *unit)
+{
+    check_line(check, check_job(check), unit->name, CHECK_OK, NULL, "%s to %s, median %s, of %d pairs",
+               unit->figure(pairs->least).text, unit->figure(pairs->greatest).text,
+               unit->figure(pairs->median).text, pairs->n * (pairs->n - 1) / 2);
+    if (pairs->n_groups > 1) report_groups(check, pairs, unit);
+    for (int h = 0; h < pairs->n; h++)
+        if (pairs->slow_host[h])
+            check_line(check, check_other_host(h), unit->name, status_of(pairs, pairs->of_host[h]),
+                       host_advice, "%s to the others, which have %s", unit->figure(pairs->of_host[h]).text,
+                       unit->figure(pairs->usual).text);
+    report_pairs(check, pairs, sec, unit);
+}
 
 /* Long enough to retransmit a lost SYN, first after a second. */
 static const double connect_sec = 4;
@@ -118,7 +637,8 @@ static void report_reach(network_t *network, const int32_t *results, reach_ports
     net_judge(check, network->hosts, network->subnets, network->n_subnets, !shared && n_fail == 0);
 }
 
-err_t network_reach(network_t *network)
+/* Collective. Compares interfaces and connects ports. */
+static err_t network_reach(network_t *network)
 {
     check_t *check = network->check;
     reach_ports_t ports;

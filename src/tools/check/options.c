@@ -5,8 +5,7 @@
 
 #include "data/dataset/dataset.h"
 #include "tools/check/check.h"
-#include "tools/check/reach.h"
-#include "tools/check/transport.h"
+#include "tools/check/network.h"
 
 #define FIELD(name) offsetof(check_options_t, name)
 static const opt_t table[] = {

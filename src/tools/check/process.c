@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Runs another program, or probes a path, with a deadline. Abandons a process that is stuck in the kernel, so
  * that a dead mount cannot hang the check. */
-#include "tools/check/process.h"
+#include "tools/check/host.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -9,7 +9,7 @@
 #include "base/progress.h"
 #include "cluster/comm/topo.h"
 #include "cluster/comm/watchdog.h"
-#include "tools/check/show.h"
+#include "tools/check/lines.h"
 
 /* Number of hosts, up to and including `host`, with the same name as rank r's host. */
 static int count_name(const check_t *check, int r, int host)
@@ -81,11 +81,6 @@ static err_t run_check_case(check_t *check, const check_case_t *c)
     check_line(check, c->collective ? check_job(check) : check_rank(check), "error", CHECK_FAIL,
                "the check did not complete; fix the cause that the message names", "%s", err_message());
     return ERR_OK;
-}
-
-bool check_prevents(const check_t *check, check_status_t status)
-{
-    return status >= (check->options->strict ? CHECK_WARN : CHECK_FAIL);
 }
 
 /* Finds the worst status; shows the lines on rank 0. */

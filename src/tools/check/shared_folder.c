@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The check `shared`: each host writes a token and looks for those of the others; then measures latency and
  * bandwidth of the folder. */
-#include "tools/check/shared_folder.h"
+#include "tools/check/host.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -20,7 +20,6 @@
 #include "base/stats.h"
 #include "tools/bench/cases.h"
 #include "tools/check/cases.h"
-#include "tools/check/process.h"
 
 enum { N_SMALL_FILES = 21 };
 
@@ -187,14 +186,17 @@ static void judge_sharing(check_t *check, const shared_t *s)
                    "%s is not the same folder as on %s", s->folder, check_host_name(check, s->root));
 }
 
-void shared_judge_latency(check_t *check, double sec)
+/* Add lines about the folder's speed.
+ *
+ *   sec  to create, stat and remove a small file */
+static void shared_judge_latency(check_t *check, double sec)
 {
     check_measured(check, check_host(check), "small file", sec > 0.1 ? CHECK_WARN : CHECK_OK,
                    "the file server is slow or far: keep data on local disks", 1e3 * sec, "%s",
                    figure_time(sec).text);
 }
 
-void shared_judge_speed(check_t *check, const char *name, double bytes_per_sec)
+static void shared_judge_speed(check_t *check, const char *name, double bytes_per_sec)
 {
     check_measured(check, check_host(check), name, bytes_per_sec < 10e6 ? CHECK_WARN : CHECK_OK,
                    "checkpoints and data will be slow: check the mount and the network to its server",

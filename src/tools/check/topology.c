@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The check `topology`: CPU binding, NUMA nodes and the distance to the GPU, read from sysfs. */
-#include "tools/check/topology.h"
+#include "tools/check/host.h"
 
 #include <ctype.h>
 #include <stdio.h>
@@ -76,7 +76,8 @@ static void find_gpu(const char *pci, topology_facts_t *out)
     }
 }
 
-void topology_read(const check_t *check, topology_facts_t *out)
+/* Reads the facts of this rank. */
+static void topology_read(const check_t *check, topology_facts_t *out)
 {
     cpu_set_t mine, online, online_cores;
     memset(out, 0, sizeof *out);

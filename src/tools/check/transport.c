@@ -1,16 +1,318 @@
 /* SPDX-License-Identifier: MIT */
-/* The check `transport`: sends data through MPI and NCCL while watching port counters (fabric.c) and library
- * logs. transport_judge.c reports findings. */
-#include "tools/check/transport.h"
-
+/* The check `transport`: sends data through MPI and NCCL while watching port counters and library logs. */
+#include <dirent.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/clock.h"
+#include "base/err.h"
+#include "base/fs.h"
 #include "base/mem.h"
 #include "cluster/comm/buffer.h"
 #include "cluster/comm/collective.h"
 #include "cluster/comm/device.h"
 #include "tools/check/cases.h"
+#include "tools/check/network.h"
+
+/* ---- Ports and byte counters of network devices (InfiniBand, RoCE, EFA, Ethernet), from sysfs ---- */
+const char *const fabric_kind_names[FABRIC_KINDS] = {"TCP", "InfiniBand", "RoCE", "EFA"};
+
+/* InfiniBand counts 4-byte units: "port_xmit_data: octets divided by 4" (specification, PortCounters). */
+enum { IB_UNIT = 4 };
+
+static bool read_word(const char *folder, const char *file, char *out, size_t n_bytes)
+{
+    char path[FS_PATH_MAX];
+    out[0] = '\0';
+    return fs_join(path, folder, file) == ERR_OK && fs_read_line(path, out, n_bytes);
+}
+
+static int64_t read_count(const char *folder, const char *file)
+{
+    char text[32];
+    int64_t n;
+    return read_word(folder, file, text, sizeof text) && sscanf(text, "%" SCNd64, &n) == 1 ? n : -1;
+}
+
+/* The last component of a link's target. */
+static void read_link(const char *folder, const char *file, char *out, size_t n_bytes)
+{
+    char path[FS_PATH_MAX], to[FS_PATH_MAX];
+    ssize_t n = fs_join(path, folder, file) == ERR_OK ? readlink(path, to, sizeof to - 1) : 0;
+    to[n > 0 ? n : 0] = '\0';
+    const char *slash = strrchr(to, '/');
+    snprintf(out, n_bytes, "%.*s", (int)n_bytes - 1, slash ? slash + 1 : to);
+}
+
+/* To the kernel, an EFA is an InfiniBand device with a special link layer. */
+static fabric_kind_t port_kind(const char *device, const char *port, const char *driver)
+{
+    char vendor[16], layer[32];
+    if (strcmp(driver, "efa") == 0) return FABRIC_EFA;
+    if (read_word(device, "device/vendor", vendor, sizeof vendor) && strcmp(vendor, "0x1d0f") == 0)
+        return FABRIC_EFA;
+    read_word(port, "link_layer", layer, sizeof layer);
+    return strcmp(layer, "Ethernet") == 0 ? FABRIC_ROCE : FABRIC_IB;
+}
+
+static void add_port(const char *device, const char *name, const char *number, fabric_t *out)
+{
+    char ports[FS_PATH_MAX], port[FS_PATH_MAX], state[32];
+    if (out->n == FABRIC_MAX || fs_join(ports, device, "ports") != ERR_OK ||
+        fs_join(port, ports, number) != ERR_OK)
+        return;
+    fabric_port_t *p = &out->port[out->n++];
+    *p = (fabric_port_t){0};
+    snprintf(p->name, sizeof p->name, "%.32s:%.8s", name, number);
+    read_link(device, "device/driver", p->driver, sizeof p->driver);
+    p->kind = port_kind(device, port, p->driver);
+    /* "4: ACTIVE" */
+    p->active = read_word(port, "state", state, sizeof state) && strstr(state, "ACTIVE");
+    int64_t words = read_count(port, "counters/port_xmit_data");
+    p->sent = words < 0 ? -1 : IB_UNIT * words;
+    if (p->kind == FABRIC_EFA) p->sent = read_count(port, "hw_counters/tx_bytes");
+}
+
+static void add_net_device(const char *device, const char *name, fabric_t *out)
+{
+    char state[32];
+    if (out->n == FABRIC_MAX || strcmp(name, "lo") == 0) return;
+    fabric_port_t *p = &out->port[out->n++];
+    *p = (fabric_port_t){.kind = FABRIC_TCP};
+    snprintf(p->name, sizeof p->name, "%.40s", name);
+    read_link(device, "device/driver", p->driver, sizeof p->driver);
+    read_word(device, "operstate", state, sizeof state);
+    p->active = strcmp(state, "down") != 0;
+    p->sent = read_count(device, "statistics/tx_bytes");
+}
+
+static int is_visible(const struct dirent *entry)
+{
+    return entry->d_name[0] != '.';
+}
+
+static void each_port(const char *device, const char *name, fabric_t *out)
+{
+    char folder[FS_PATH_MAX];
+    struct dirent **entries;
+    if (fs_join(folder, device, "ports") != ERR_OK) return;
+    int n = scandir(folder, &entries, is_visible, alphasort);
+    for (int i = 0; i < n; i++) {
+        add_port(device, name, entries[i]->d_name, out);
+        free(entries[i]);
+    }
+    if (n >= 0) free(entries);
+}
+
+static void each_device(const char *folder, void (*add)(const char *device, const char *name, fabric_t *out),
+                        fabric_t *out)
+{
+    struct dirent **entries;
+    int n = scandir(folder, &entries, is_visible, alphasort);
+    for (int i = 0; i < n; i++) {
+        char device[FS_PATH_MAX];
+        if (fs_join(device, folder, entries[i]->d_name) == ERR_OK) add(device, entries[i]->d_name, out);
+        free(entries[i]);
+    }
+    if (n >= 0) free(entries);
+}
+
+void fabric_read(const char *infiniband, const char *net, fabric_t *out)
+{
+    out->n = 0;
+    each_device(infiniband, each_port, out);
+    each_device(net, add_net_device, out);
+}
+
+static int64_t bytes_moved(const fabric_t *before, const fabric_port_t *after)
+{
+    for (int i = 0; i < before->n; i++)
+        if (strcmp(before->port[i].name, after->name) == 0 && before->port[i].sent >= 0 && after->sent >= 0)
+            return after->sent - before->port[i].sent;
+    return 0;
+}
+
+fabric_use_t fabric_compare(const fabric_t *before, const fabric_t *after, int64_t n_bytes, bool sockets)
+{
+    static const fabric_kind_t order[] = {FABRIC_TCP, FABRIC_IB, FABRIC_ROCE, FABRIC_EFA, FABRIC_TCP};
+    int64_t sums[FABRIC_KINDS] = {0};
+    fabric_use_t use = {0};
+    for (int i = 0; i < after->n; i++) sums[after->port[i].kind] += bytes_moved(before, &after->port[i]);
+    for (int i = sockets ? 0 : 1; i < 5 && !use.known; i++) {
+        use.known = sums[order[i]] >= n_bytes / 10 * 8;
+        use.kind = order[i];
+    }
+    for (int i = 0; use.known && i < after->n; i++) {
+        const fabric_port_t *p = &after->port[i];
+        size_t used = strlen(use.names);
+        /* Ports with a share of the transfer; the others carried only background traffic. */
+        if (p->kind != use.kind || bytes_moved(before, p) < n_bytes / 20) continue;
+        if (used + strlen(p->name) + 3 < sizeof use.names)
+            snprintf(use.names + used, sizeof use.names - used, "%s%s", used ? ", " : "", p->name);
+    }
+    return use;
+}
+
+/* ---- Judging: whether the transport is the expected or the fastest one, and how to select another ---- */
+const char *const transport_names[] = {"efa", "ib", "tcp", NULL};
+
+/* Whether `name` covers this kind of port. */
+static bool transport_is(const char *name, fabric_kind_t kind)
+{
+    switch (kind) {
+    case FABRIC_EFA:
+        return strcmp(name, "efa") == 0;
+    case FABRIC_IB:
+    case FABRIC_ROCE:
+        return strcmp(name, "ib") == 0;
+    default:
+        return strcmp(name, "tcp") == 0;
+    }
+}
+
+bool transport_of_log(const debug_facts_t *log, fabric_kind_t *kind)
+{
+    const char *way = strstr(log->transport, "NET/");
+    if (!way) return false;
+    if (strncmp(way, "NET/IB", 6) == 0)
+        *kind = FABRIC_IB;
+    else if (strncmp(way, "NET/Socket", 10) == 0)
+        *kind = FABRIC_TCP;
+    else if (strstr(way, "Libfabric") || strstr(log->network, "Libfabric"))
+        *kind = FABRIC_EFA;
+    else
+        return false;
+    return true;
+}
+
+/* How to make a library use a transport. */
+static const char *advice_for(const char *library, const char *name)
+{
+    bool nccl = strcmp(library, "NCCL") == 0;
+    if (strcmp(name, "efa") == 0)
+        return nccl ? "run.sh --transport efa: aws-ofi-nccl on LD_LIBRARY_PATH, FI_PROVIDER=efa; "
+                      "NCCL_DEBUG=INFO shows why it is not used"
+                    : "run.sh --transport efa: mpirun --mca pml cm --mca mtl ofi -x FI_PROVIDER=efa with the "
+                      "MPI and libfabric of the EFA installer; fi_info -p efa; a security group that allows "
+                      "all traffic to itself; ulimit -l unlimited";
+    if (strcmp(name, "ib") == 0)
+        return nccl ? "run.sh --transport ib: NCCL_IB_DISABLE unset, NCCL_IB_HCA naming the devices; "
+                      "NCCL_DEBUG=INFO shows why they are not used"
+                    : "run.sh --transport ib: mpirun --mca pml ucx with an MPI built with UCX; "
+                      "UCX_NET_DEVICES=mlx5_0:1; ibv_devinfo; ulimit -l unlimited";
+    return nccl ? "run.sh --transport tcp: NCCL_IB_DISABLE=1, NCCL_NET=Socket, NCCL_SOCKET_IFNAME"
+                : "run.sh --transport tcp: mpirun --mca pml ob1 --mca btl tcp,vader,self";
+}
+
+/* The fastest kind with an active port; false: only Ethernet. */
+static bool best_kind(const fabric_t *fabric, fabric_kind_t *kind)
+{
+    bool any = false;
+    for (int i = 0; i < fabric->n; i++) {
+        const fabric_port_t *p = &fabric->port[i];
+        if (p->kind == FABRIC_TCP || !p->active) continue;
+        /* Nearly all Ethernet cards can do RoCE, but few are configured for it. */
+        if (!any || p->kind != FABRIC_ROCE) *kind = p->kind;
+        any = true;
+    }
+    return any;
+}
+
+/* Lists the ports of a kind, "mlx5_0:1, mlx5_1:1 (down)"; returns the number of active ones. */
+static int list_kind(const fabric_t *fabric, fabric_kind_t kind, char *out, size_t n_bytes, int *n)
+{
+    int n_active = 0;
+    size_t used = 0;
+    *n = 0;
+    out[0] = '\0';
+    for (int i = 0; i < fabric->n; i++) {
+        const fabric_port_t *p = &fabric->port[i];
+        if (p->kind != kind) continue;
+        n_active += p->active;
+        if (used < n_bytes)
+            used += (size_t)snprintf(out + used, n_bytes - used, "%s%s%s", (*n)++ ? ", " : "", p->name,
+                                     p->active ? "" : " (down)");
+    }
+    return n_active;
+}
+
+void transport_judge_devices(check_t *check, const fabric_t *fabric, const char *expected)
+{
+    check_where_t where = check_host(check);
+    bool any = false, wanted = false;
+    for (int k = FABRIC_IB; k < FABRIC_KINDS; k++) {
+        char names[160];
+        int n, n_active = list_kind(fabric, (fabric_kind_t)k, names, sizeof names, &n);
+        if (n == 0) continue;
+        any = true;
+        wanted |= expected && n_active > 0 && transport_is(expected, (fabric_kind_t)k);
+        /* An unused port is normal; a card without an active port is a fault, unless it is RoCE. */
+        check_line(check, where, fabric_kind_names[k],
+                   n_active > 0 || k == FABRIC_ROCE ? CHECK_OK : CHECK_WARN,
+                   "ports must be ACTIVE: check cable, driver and subnet manager (ibstat)", "%s", names);
+    }
+    if (expected && strcmp(expected, "tcp") != 0 && !wanted)
+        check_line(
+            check, where, "device", CHECK_FAIL,
+            strcmp(expected, "efa") == 0
+                ? "check that the instance has EFA, its driver (lsmod | grep efa) and /dev/infiniband in the "
+                  "container"
+                : "check driver and subnet manager (ibstat), /dev/infiniband in the container",
+            "no active port for --expect-transport %s", expected);
+    else if (!any)
+        check_line(check, where, "RDMA device", CHECK_SKIP, NULL, "none");
+}
+
+static void describe_use(const transport_facts_t *facts, char *out, size_t n_bytes)
+{
+    const char *reported = facts->reported && facts->reported[0] ? facts->reported : NULL;
+    if (facts->use.known)
+        snprintf(out, n_bytes, "%s%s%s%s%s%s", fabric_kind_names[facts->use.kind],
+                 facts->use.names[0] ? " via " : "", facts->use.names, reported ? " (" : "",
+                 reported ? reported : "", reported ? ")" : "");
+    else
+        snprintf(out, n_bytes, "not seen in any port counter%s%s", reported ? "; it reports " : "",
+                 reported ? reported : "");
+}
+
+/* Appends settings that may have selected the transport. */
+static void add_settings(char *out, size_t n_bytes)
+{
+    static const char *const names[] = {"OMPI_MCA_pml", "OMPI_MCA_mtl",    "OMPI_MCA_btl", "FI_PROVIDER",
+                                        "UCX_TLS",      "UCX_NET_DEVICES", "NCCL_NET",     "NCCL_IB_DISABLE"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        const char *value = getenv(names[i]);
+        size_t used = strlen(out);
+        if (value && used < n_bytes) snprintf(out + used, n_bytes - used, "; %s=%s", names[i], value);
+    }
+}
+
+void transport_judge(check_t *check, const transport_facts_t *facts)
+{
+    check_where_t where = check_host(check);
+    char found[ERR_MESSAGE_MAX];
+    fabric_kind_t best = FABRIC_TCP;
+    describe_use(facts, found, sizeof found);
+    const char *expected = facts->expected;
+    if (expected && !(facts->use.known && transport_is(expected, facts->use.kind))) {
+        size_t used = strlen(found);
+        snprintf(found + used, sizeof found - used, ", not %s", expected);
+        add_settings(found, sizeof found);
+        check_line(check, where, facts->name, CHECK_FAIL, advice_for(facts->name, expected), "%s", found);
+    } else if (!expected && facts->use.known && facts->use.kind == FABRIC_TCP &&
+               best_kind(facts->fabric, &best) && best != FABRIC_ROCE) {
+        size_t used = strlen(found);
+        snprintf(found + used, sizeof found - used, ", although %s is available", fabric_kind_names[best]);
+        add_settings(found, sizeof found);
+        check_line(check, where, facts->name, CHECK_WARN,
+                   advice_for(facts->name, best == FABRIC_EFA ? "efa" : "ib"), "%s", found);
+    } else {
+        check_line(check, where, facts->name, facts->use.known ? CHECK_OK : CHECK_SKIP, NULL, "%s", found);
+    }
+}
 
 static const char net_folder[] = "/sys/class/net";
 static const char what[] = "detecting the transport";

@@ -3,20 +3,220 @@
 #include <errno.h>
 #include <gnu/libc-version.h>
 #include <inttypes.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/utsname.h>
 
+#include "base/clock.h"
 #include "base/fs.h"
 #include "base/hash.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/progress.h"
 #include "base/version.h"
 #include "cluster/comm/device.h"
+#include "cluster/comm/watchdog.h"
 #include "cluster/hosts/machine.h"
+#include "data/dataset/content.h"
 #include "data/dataset/dataset.h"
 #include "store/h5/file.h"
 #include "tools/check/cases.h"
-#include "tools/check/content.h"
-#include "tools/check/process.h"
+#include "tools/check/host.h"
+#include "train/feed/data.h"
+
+/* ---- --content: reads every image file on every host and compares their bytes between hosts and with the user's cache of
+ * hashes ---- */
+static const char content_what[] = "reading files", content_case[] = "content";
+static const double slice_sec = 1, line_sec = 5;
+
+enum { MAX_THREADS = 16 };
+
+typedef struct scan {
+    dataset_t *dataset;      /* NULL: this rank does not read */
+    content_t *content;      /* the dataset's, or this rank's own */
+    char cache[FS_PATH_MAX]; /* "" if there is none */
+    dataset_reader_t readers[MAX_THREADS];
+    int n_threads;
+    int64_t n; /* files; 0: this rank does not read */
+    int64_t n_cached;
+    atomic_llong next;
+    int64_t n_unreadable;
+    err_info_t unreadable; /* the first */
+} scan_t;
+
+static err_t open_scan(const check_t *check, const char *where, scan_t *s)
+{
+    const int n_cpus = topo_cpus();
+    if (!check_host(check).speaks) return ERR_OK;
+    TRY(dataset_open(where, NULL, &s->dataset));
+    s->content = s->dataset->content;
+    if (!s->content) return ERR_OK;
+    s->n = s->content->n[SPLIT_TRAIN] + s->content->n[SPLIT_VAL];
+    s->content->counts_changed = true;
+    s->n_threads = n_cpus < MAX_THREADS ? n_cpus : MAX_THREADS;
+    for (int i = 0; i < s->n_threads; i++) TRY(dataset_reader_open(s->dataset, &s->readers[i]));
+    if (content_cache_path(where, s->cache) != ERR_OK) {
+        s->cache[0] = '\0';
+        return ERR_OK;
+    }
+    TRY(content_file_read(s->content, s->cache, CONTENT_CACHE));
+    s->n_cached = atomic_load(&s->content->n_new);
+    return ERR_OK;
+}
+
+static void name_nothing(const void *context, split_t split, int64_t index, char out[CONTENT_NAME_MAX])
+{
+    (void)context, (void)split;
+    snprintf(out, CONTENT_NAME_MAX, "file %lld", (long long)index);
+}
+
+static void close_scan(scan_t *s)
+{
+    for (int i = 0; i < s->n_threads; i++) dataset_reader_close(&s->readers[i]);
+    if (!s->dataset) content_free(&s->content); /* otherwise the dataset's */
+    dataset_close(&s->dataset);
+}
+
+/* Reads files for a second. */
+static void read_slice(scan_t *s)
+{
+    const double end = clock_sec() + slice_sec;
+#pragma omp parallel for schedule(static, 1) num_threads(s->n_threads > 0 ? s->n_threads : 1)
+    for (int i = 0; i < s->n_threads; i++)
+        while (clock_sec() < end) {
+            int64_t index;
+            const int64_t at = atomic_fetch_add(&s->next, 1);
+            if (at >= s->n) break;
+            const split_t split = content_place(s->content, at, &index);
+            err_t err = s->dataset->ops->note(&s->readers[i], split, index);
+            if (err == ERR_OK) continue;
+#pragma omp critical
+            if (s->n_unreadable++ == 0) err_take(err, &s->unreadable);
+        }
+}
+
+/* Collective. In slices, so that a host that waits for others knows that they work. */
+static err_t read_all(check_t *check, scan_t *s)
+{
+    double told_sec = clock_sec();
+    watchdog_phase("%s", content_what);
+    for (;;) {
+        if (atomic_load(&s->next) < s->n) read_slice(s);
+        const int64_t next = atomic_load(&s->next);
+        int64_t sums[2] = {next < s->n ? next : s->n, s->n};
+        TRY(comm_allreduce(check->comm, sums, 2, DTYPE_I64, COMM_SUM, content_what));
+        progress_draw(content_what, sums[0], sums[1], "");
+        if (sums[0] >= sums[1]) break;
+        if (!progress_wants_lines() || clock_sec() - told_sec < line_sec) continue;
+        log_note("%s: %lld of %lld on all hosts", content_what, (long long)sums[0], (long long)sums[1]);
+        told_sec = clock_sec();
+    }
+    progress_clear_line();
+    return ERR_OK;
+}
+
+static void report_host(check_t *check, const scan_t *s)
+{
+    const content_t *content = s->content;
+    char file[CONTENT_NAME_MAX];
+    const int64_t n_changed = atomic_load(&content->n_changed);
+    if (!check_host(check).speaks) return;
+    if (s->n_unreadable > 0)
+        check_line(check, check_host(check), content_case, CHECK_FAIL,
+                   "replace these files; dptrain data verify names all",
+                   "%lld of %lld files cannot be read: %s", (long long)s->n_unreadable, (long long)s->n,
+                   s->unreadable.message);
+    if (n_changed > 0) {
+        int64_t index;
+        const split_t split = content_place(content, atomic_load(&content->first_changed), &index);
+        content->name_of(content->context, split, index, file);
+        check_line(
+            check, check_host(check), content_case, CHECK_FAIL,
+            "restore the files from a good copy; if the changes are right, touch them",
+            "%lld of %lld files changed since they were last read, but not their size and time, the first is %s",
+            (long long)n_changed, (long long)s->n, file);
+    } else if (s->n_unreadable == 0) {
+        const int64_t n_other = s->n - s->n_cached;
+        char other[64] = "";
+        if (s->n_cached > 0 && n_other > 0)
+            snprintf(other, sizeof other, ", %lld new or modified", (long long)n_other);
+        check_line(check, check_host(check), content_case, CHECK_OK, NULL, "%lld files read%s",
+                   (long long)s->n, other);
+    }
+}
+
+/* Whether all hosts have the same list of files, and `content`: they are files. */
+static err_t compare_lists(check_t *check, const scan_t *s, bool *same, bool *content)
+{
+    int64_t all[3] = {INT64_MIN, INT64_MIN, -1};
+    if (s->dataset) {
+        all[0] = (int64_t)(s->dataset->info.hash >> 1);
+        all[1] = -all[0];
+        all[2] = s->content ? -1 : 1;
+    }
+    TRY(comm_allreduce(check->comm, all, 3, DTYPE_I64, COMM_MAX, content_what));
+    *same = all[0] == -all[1];
+    *content = all[2] < 0;
+    return ERR_OK;
+}
+
+/* Collective. Ranks that do not read take part with an empty table. */
+static err_t prepare_tables(check_t *check, scan_t *s)
+{
+    int64_t n[SPLIT_COUNT] = {0};
+    if (s->content) memcpy(n, s->content->n, sizeof n);
+    TRY(comm_broadcast(check->comm, n, sizeof n, 0, content_what));
+    err_t err = s->content ? ERR_OK : content_new(n, &s->content);
+    TRY(comm_agree(check->comm, err, content_what));
+    if (!s->dataset) s->content->name_of = name_nothing;
+    return content_name_hosts(check->comm, s->content);
+}
+
+/* Collective. */
+static err_t compare_contents(check_t *check, scan_t *s)
+{
+    bool any;
+    TRY(prepare_tables(check, s));
+    TRY(read_all(check, s));
+    err_t err = content_merge(check->comm, s->content, &any);
+    if (err != ERR_OK && err != ERR_DATA) return err;
+    if (err == ERR_DATA)
+        check_line(check, check_job(check), content_case, CHECK_FAIL, "copy the same files to every host",
+                   "%lld files differ, the first: %s", (long long)s->content->n_differ, err_message());
+    report_host(check, s);
+    const bool kept =
+        err == ERR_OK && s->n > 0 && s->n_unreadable == 0 && atomic_load(&s->content->n_changed) == 0;
+    if (kept && s->cache[0] && content_file_write(s->content, s->cache, CONTENT_CACHE) != ERR_OK)
+        log_warn("hashes of files are not kept: %s", err_message());
+    return ERR_OK;
+}
+
+static err_t check_folder(check_t *check, const char *where, scan_t *s)
+{
+    bool same, content;
+    TRY(comm_agree(check->comm, open_scan(check, where, s), content_what));
+    TRY(compare_lists(check, s, &same, &content));
+    if (same && content) return compare_contents(check, s);
+    const bool shards = s->dataset && strcmp(s->dataset->info.kind, "images") == 0;
+    check_line(check, check_job(check), content_case, CHECK_SKIP, NULL, "%s",
+               !same    ? "the hosts have different files"
+               : shards ? "shards are sealed; dptrain data verify reads them"
+                        : "all bytes are in the hash of the data");
+    return ERR_OK;
+}
+
+/* Collective. One rank per host reads all image files of the folder. Skips folders of which hosts have different
+ * lists, and data that is compared otherwise. */
+static err_t check_content(check_t *check, const char *where)
+{
+    scan_t *s = NULL;
+    TRY(comm_agree(check->comm, mem_new(sizeof *s, content_what, &s), content_what));
+    err_t err = check_folder(check, where, s);
+    close_scan(s);
+    mem_free(&s);
+    return err;
+}
 
 static const char own_binary[] = "/proc/self/exe"; /* needs no probe: it is running */
 
