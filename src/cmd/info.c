@@ -16,7 +16,7 @@
 #include "compute/ops/backend.h"
 #include "data/transform/canvas.h"
 #include "store/h5/file.h"
-#include "train/start/step_bytes.h"
+#include "train/start/train.h"
 
 /* Of torchvision's inference: the most regions and detections of an image. */
 enum { N_REGIONS = 1000, N_DETECTIONS = 100 };

@@ -13,7 +13,7 @@
 #include "compute/graph/layers.h"
 #include "compute/models/model.h"
 #include "tests/mpi/everyone.h"
-#include "train/start/choose_threads.h"
+#include "train/start/choose.h"
 
 static void abort_job(err_t code)
 {

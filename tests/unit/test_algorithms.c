@@ -10,7 +10,7 @@
 #include "compute/ops/backend.h"
 #include "tests/op_util.h"
 #include "tests/tap.h"
-#include "train/start/choose_algorithms.h"
+#include "train/start/choose.h"
 
 static op_desc_t conv(int64_t n)
 {

@@ -8,7 +8,7 @@
 #include "compute/models/model.h"
 #include "tests/op_util.h"
 #include "tests/tap.h"
-#include "train/start/trial.h"
+#include "train/start/train.h"
 
 static graph_t *build(const char *name, bool multi_label)
 {

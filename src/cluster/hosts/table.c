@@ -91,7 +91,7 @@ static bool ipv6_key(const char *text, char out[HOST_KEY_MAX])
     return true;
 }
 
-err_t hosts_key(const char *address, size_t n_bytes, char out[HOST_KEY_MAX])
+static err_t hosts_key(const char *address, size_t n_bytes, char out[HOST_KEY_MAX])
 {
     char text[HOST_KEY_MAX];
     struct in_addr ipv4;

@@ -34,7 +34,6 @@ err_t hosts_complete(hosts_t *hosts);
 
 /* Addresses are the same if their keys are equal. ERR_DATA if it is not an address. */
 enum { HOST_KEY_MAX = 256 };
-err_t hosts_key(const char *address, size_t n_bytes, char out[HOST_KEY_MAX]);
 
 /* ERR_DATA, naming `what`, without the position in the text: for a user that ssh could misinterpret; for a
  * text with control characters, or a lone dash, which stands for "no value". */

@@ -380,7 +380,8 @@ static err_t compare_parts(compare_work_t *work, const compare_starts_t *starts,
 
 const char *const verdict_names[VERDICTS] = {"same", "better", "worse", "inconclusive"};
 
-figure_t interval_end(double ratio)
+/* An end: "+3.1 %", "beyond ×10", "beyond ÷10"; NAN: "-". */
+static figure_t interval_end(double ratio)
 {
     if (ratio > INTERVAL_MAX_RATIO) return (figure_t){"beyond ×10"};
     if (ratio < 1 / INTERVAL_MAX_RATIO) return (figure_t){"beyond ÷10"};

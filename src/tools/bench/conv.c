@@ -9,7 +9,7 @@
 #include "base/rng.h"
 #include "compute/graph/layers.h"
 #include "tools/bench/cases.h"
-#include "train/start/choose_algorithms.h"
+#include "train/start/choose.h"
 
 /* net, name, side, in, out, kernel, stride, pad, bias, repeat, quick */
 const conv_layer_t conv_layers[] = {

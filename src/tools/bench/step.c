@@ -10,7 +10,7 @@
 #include "base/stats.h"
 #include "compute/models/model.h"
 #include "tools/bench/cases.h"
-#include "train/start/trial.h"
+#include "train/start/train.h"
 
 typedef struct step_options {
     const char *model, *data, *precision, *algorithms, *stem;

@@ -17,7 +17,7 @@
 #include "records/record.h"
 #include "train/feed/data.h"
 #include "train/inference/trained_model.h"
-#include "train/start/choose_algorithms.h"
+#include "train/start/choose.h"
 #include "train/task/evaluate.h"
 
 /* Where an evaluation finds its data; rank 0 decides. */

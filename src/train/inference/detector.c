@@ -19,7 +19,7 @@
 #include "train/detect/evaluate.h"
 #include "train/detect/train_options.h"
 #include "train/inference/trained_model.h"
-#include "train/start/choose_algorithms.h"
+#include "train/start/choose.h"
 #include "train/start/options.h"
 
 typedef struct detector_run {

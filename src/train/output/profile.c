@@ -86,7 +86,7 @@ err_t cpu_use_gather(comm_t *comm, const cpu_watch_t *watch, int n_threads, int 
     return err;
 }
 
-bool cpu_use_crowded(const cpu_use_t *use)
+static bool cpu_use_crowded(const cpu_use_t *use)
 {
     return use->n_threads > use->n_cpus && use->n_cpus > 0;
 }

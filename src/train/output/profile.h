@@ -43,8 +43,7 @@ void cpu_watch_close(cpu_watch_t *watch);
  *   n_cpus     that the ranks of this host may use */
 err_t cpu_use_gather(comm_t *comm, const cpu_watch_t *watch, int n_threads, int n_cpus, cpu_use_t *out);
 
-bool cpu_use_crowded(const cpu_use_t *use); /* fewer CPUs than threads */
-bool cpu_use_short(const cpu_use_t *use);   /* crowded, or waiting for CPUs */
+bool cpu_use_short(const cpu_use_t *use); /* crowded, or waiting for CPUs */
 
 /* "4 threads of 4 ranks share 2 CPUs; ranks waited for a CPU 38 % of the time (1200 involuntary switches/s)",
  * and the advice to take one thread if each rank has several and waits for most of the time. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What a start chose for the whole run: choose_algorithms.h, choose_threads.h. */
+/* What a start chose for the whole run: train/start/choose.h. */
 #ifndef TRAIN_RUN_CHOICES_H
 #define TRAIN_RUN_CHOICES_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Runs a training step on a backend that counts kernels instead of running them (backend_t.counted). */
-#include "train/start/step_bytes.h"
+#include "train/start/train.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -12,8 +12,10 @@ static int64_t dim_of(const tensor_layout_t *t, char letter)
     return t->dim[strchr(t->letters, letter) - t->letters];
 }
 
-err_t tensor_layout(const graph_param_t *p, const graph_node_t *node, const name_table_t *table,
-                    tensor_layout_t *t)
+/* The layout of a layer's parameter under a table, or of a state (node NULL). ERR_USAGE if the table's layout
+ * cannot represent it. */
+static err_t tensor_layout(const graph_param_t *p, const graph_node_t *node, const name_table_t *table,
+                           tensor_layout_t *t)
 {
     *t = (tensor_layout_t){.shape = p->shape};
     if (!node || p->shape.n_dims < 2) return ERR_OK;

@@ -70,11 +70,6 @@ typedef struct tensor_layout {
     shape_t shape; /* in the file */
 } tensor_layout_t;
 
-/* The layout of a layer's parameter under a table, or of a state (node NULL). ERR_USAGE if the table's layout
- * cannot represent it. */
-err_t tensor_layout(const graph_param_t *param, const graph_node_t *node, const name_table_t *table,
-                    tensor_layout_t *out);
-
 /* Copies from the file's order to the model's, or back.
  *
  *   fortran  the file's array is in Fortran's order */
