@@ -154,7 +154,7 @@ static void test_hash(void)
     OK(hash != hash_of_folder(), "the same bytes in another shape change it");
 
     dataset_t flat = {.info = {.n_samples = {1, 1}, .height = 1, .width = 2, .channels = 1, .n_classes = 10}};
-    const uint8_t grey[] = {9, 9}, label = 0;
+    uint8_t grey[] = {9, 9}, label = 0;
     for (int s = 0; s < SPLIT_COUNT; s++) flat.pixels[s] = grey, flat.labels[s] = &label;
     dataset_measure(&flat);
     OK(flat.info.norm.std[0] == 1.0, "images of one grey have std 1, not 0");

@@ -8,8 +8,8 @@
 
 #include "cluster/comm/comm.h"
 #include "data/annotation/mask.h"
+#include "data/dataset/dataset.h"
 #include "data/image/orient.h"
-#include "data/load/images.h"
 #include "data/load/loader.h"
 #include "data/load/samples.h"
 #include "data/show/sheet.h"
@@ -196,9 +196,8 @@ static void test_turned(void)
     OK(info->n_samples[SPLIT_TRAIN] == N_TURNED && info->objects.n_left_out == 3 && info->objects.most == 1 &&
            info->objects.n_unmasked == 1,
        "images without objects are left out: a crowd alone, a thin box alone, nothing");
-    images_detection_t parts;
-    OK(images_detection(set, &parts) && parts.source->n_samples[SPLIT_TRAIN] == N_TURNED + 3 &&
-           parts.canvases->n == some.canvases.n && parts.map->n_classes == 6,
+    OK(set->source->n_samples[SPLIT_TRAIN] == N_TURNED + 3 && set->settings.canvases.n == some.canvases.n &&
+           set->classes.n_classes == 6,
        "its parts for detectors");
     OK(info->n_classes == 6 && strcmp(info->class_names[3], "box") == 0 &&
            strcmp(info->class_names[0], "background") == 0,
@@ -328,11 +327,10 @@ static bool make_shards(const char *from, const char *to)
 /* What `size` lists, in its order. */
 static bool has_canvases(const dataset_t *set, const map_size_t *size, int n)
 {
-    images_detection_t parts;
-    bool same = images_detection(set, &parts) && parts.canvases->n == n;
+    const canvases_t *canvases = &set->settings.canvases;
+    bool same = canvases->n == n;
     for (int i = 0; same && i < n; i++)
-        same = parts.canvases->size[i].height == size[i].height &&
-               parts.canvases->size[i].width == size[i].width;
+        same = canvases->size[i].height == size[i].height && canvases->size[i].width == size[i].width;
     return same;
 }
 
@@ -677,16 +675,15 @@ static int compare_sets(const dataset_t *set, const dataset_t *upright)
 static bool same_sheet(const dataset_t *set, const dataset_t *upright)
 {
     enum { MOST = 8 };
-    images_detection_t parts[2];
+    const source_t *const sources[] = {set->source, upright->source};
     page_t *pages[2] = {NULL};
     pick_t picks[MOST] = {{0}};
     int64_t n_bad = 0;
     for (int i = 0; i < MOST; i++) picks[i] = (pick_t){SPLIT_TRAIN, i};
-    ASSERT(images_detection(set, &parts[0]) && images_detection(upright, &parts[1]));
     for (int i = 0; i < 2; i++) {
-        const sheet_t sheet = {.source = parts[i].source,
+        const sheet_t sheet = {.source = sources[i],
                                .picks = picks,
-                               .n = parts[i].source->n_samples[SPLIT_TRAIN],
+                               .n = sources[i]->n_samples[SPLIT_TRAIN],
                                .tile = 128,
                                .title = "a",
                                .about = "b"};

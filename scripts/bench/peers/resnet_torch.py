@@ -14,7 +14,7 @@ import lenet5_torch
 import torch
 from torch import nn
 
-POOL, CLASSES, SMALL_SIDE = 64, 10, 64  # src/data/dataset/synthetic.c, src/compute/models/resnet.c
+POOL, CLASSES, SMALL_SIDE = 64, 10, 64  # src/data/dataset/memory.c, src/compute/models/resnet.c
 
 
 def conv(n_in, n_out, kernel, stride=1):

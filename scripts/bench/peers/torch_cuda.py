@@ -48,7 +48,7 @@ class Mnist:
 
 
 class Pool:
-    """The random images of `--data synthetic` on the GPU (src/data/dataset/synthetic.c)."""
+    """The random images of `--data synthetic` on the GPU (src/data/dataset/memory.c)."""
 
     def __init__(self, args, device):
         shape = (resnet_torch.POOL, 3, args.side, args.side)

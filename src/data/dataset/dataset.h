@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Datasets: images with the fields of a task, in two splits, read by index. Each kind is a table of functions
- * (data/dataset/NAME.c; data/load/images.c), chosen by --data. Not collective: one rank opens images for all. */
+/* Datasets: images with the fields of a task, in two splits, read by index. Images of one size are in memory (this room
+ * draws or reads them); others are those of a source, decoded and transformed when they are read (data/load). Not
+ * collective: one rank opens a source for all. */
 #ifndef DATA_DATASET_DATASET_H
 #define DATA_DATASET_DATASET_H
 
@@ -11,6 +12,7 @@
 
 #include "base/err.h"
 #include "base/fs.h"
+#include "base/mem.h"
 #include "compute/tensor/pixels.h"
 #include "compute/tensor/tensor.h"
 #include "data/annotation/sample.h"
@@ -116,36 +118,37 @@ typedef struct dataset_reader dataset_reader_t;
 typedef struct dataset_request dataset_request_t;
 typedef struct dataset_sample dataset_sample_t;
 
-typedef struct dataset_ops {
-    const char *kind;
-    /* Fills in dataset->info and dataset->impl. `where` is the folder for kinds that have one. */
-    err_t (*open)(dataset_t *dataset, const char *where, const transform_settings_t *settings);
-    void (*close)(dataset_t *dataset);
-    /* For kinds that read images on demand; NULL: images are in dataset->pixels. */
-    err_t (*reader_open)(dataset_reader_t *reader);
-    void (*reader_close)(dataset_reader_t *reader);
-    err_t (*read)(dataset_reader_t *reader, const dataset_request_t *request, dataset_sample_t *out);
-    /* The extension of a sample's file: "png", "jpg" for either spelling, …; "", or NULL: all are alike. */
-    err_t (*format)(dataset_reader_t *reader, split_t split, int64_t index, char out[DATASET_FORMAT_MAX]);
-    /* Reads an image's file and notes it in dataset->content, without decoding it. NULL: no content. */
-    err_t (*note)(dataset_reader_t *reader, split_t split, int64_t image);
-    /* Writes the canvas and cost of a training sample (dataset_weigh). NULL: all are alike. */
-    void (*weigh)(const dataset_t *dataset, split_t split, uint64_t seed, int64_t epoch, int64_t index,
-                  sampler_weight_t *out);
-    /* dataset_save and dataset_restore, for kinds of many files. NULL: every rank opens the dataset itself. */
-    err_t (*save)(const dataset_t *dataset, void **bytes, int64_t *n_bytes);
-    err_t (*restore)(dataset_t *dataset, const transform_settings_t *settings, void **bytes, int64_t n_bytes);
-} dataset_ops_t;
+/* A sample of a source that is not simply one of its images. */
+typedef struct sample_ref {
+    int32_t image;  /* index within the split */
+    int32_t object; /* TASK_CROPS: index within the image; TASK_DETECT: the number of its objects */
+} sample_ref_t;
+
+/* Starts zeroed; mem_free each of `of`. */
+typedef struct sample_list {
+    sample_ref_t *of[SPLIT_COUNT]; /* NULL: the images */
+    int64_t n[SPLIT_COUNT];
+    /* TASK_DETECT. */
+    dataset_objects_t objects;
+    canvases_t canvases; /* the settings', with those of all images if they are exact */
+} sample_list_t;
 
 struct dataset {
-    const dataset_ops_t *ops;
     dataset_info_t info;
-    const open_watch_t *watch; /* during dataset_open_watched; may be NULL */
-    /* Images in memory: [n, h, w, c] and [n] per split. */
-    const uint8_t *pixels[SPLIT_COUNT];
-    const uint8_t *labels[SPLIT_COUNT];
-    content_t *content; /* of folders and COCO; else NULL */
-    void *impl;
+    arena_t arena; /* what info and relabels point to */
+    /* Reads a sample and transforms it. NULL: samples are in memory, and the loader transforms them. */
+    err_t (*read)(dataset_reader_t *reader, const dataset_request_t *request, dataset_sample_t *out);
+    /* Images in memory: [n, h, w, c] and [n] per split, from mem_new. */
+    uint8_t *pixels[SPLIT_COUNT], *labels[SPLIT_COUNT];
+    /* Images of a source; NULL: it has none. */
+    struct source *source;
+    transform_settings_t settings; /* resolved */
+    sample_list_t list;
+    class_map_t classes;     /* TASK_DETECT: of the source's categories */
+    const int32_t *relabels; /* dataset_set_labels; NULL: labels are the source's */
+    content_t *content;      /* of folders and COCO; else NULL */
+    /* Images given by their paths (data/load/image_files.h); NULL: there are none. */
+    struct image_files *files;
 };
 
 /* Chooses the dataset for rank 0: --data (`option`, may be NULL), $DPTRAIN_DATA/mnist or data/mnist if it holds any
@@ -187,6 +190,28 @@ bool dataset_is_shared(const char *where);
 err_t dataset_save(const dataset_t *dataset, void **bytes, int64_t *n_bytes);
 err_t dataset_restore(const transform_settings_t *settings, void **bytes, int64_t n_bytes, dataset_t **out);
 
+/* Writes the name of a sample's image, as its source has it: "dog/17.png". False: unknown, or in memory. */
+bool dataset_name(const dataset_t *dataset, split_t split, int64_t index, char *out, size_t n_bytes);
+
+/* Whether each image has a label, with a name, from a source: TASK_CLASSIFY. */
+bool dataset_has_labels(const dataset_t *dataset);
+
+/* Such images get other labels, labels[label] below n_classes: those of a model, which knows its classes' names. */
+err_t dataset_set_labels(dataset_t *dataset, const int32_t *labels, int n_classes);
+
+/* Sizes of training images as stored. */
+typedef struct images_sizes {
+    int n;                             /* that were looked at; 0: unknown */
+    int64_t width, height;             /* of more than half of them; 0: they vary */
+    bool alike;                        /* all have that size */
+    int64_t shortest, median, longest; /* of their shorter sides */
+} images_sizes_t;
+
+/* Looks at up to IMAGES_LOOKS images, spread over the split, but takes no new one after max_sec. Passes over those that
+ * cannot be read. Nothing is known of a dataset in memory. */
+enum { IMAGES_LOOKS = 64 };
+void dataset_look(const dataset_t *dataset, double max_sec, images_sizes_t *out);
+
 /* A reader's wall time; cpu_wait: without a CPU while decoding and resizing. 0 for kinds in memory. */
 typedef struct dataset_cost {
     double read, decode, resize, cpu_wait;
@@ -194,9 +219,9 @@ typedef struct dataset_cost {
 
 struct dataset_reader {
     const dataset_t *dataset; /* borrowed */
-    void *impl;
-    dataset_cost_t cost; /* since it was opened */
-    int64_t image;       /* the last image, read or not: its number within the split's images */
+    void *impl;               /* what decoding needs */
+    dataset_cost_t cost;      /* since it was opened */
+    int64_t image;            /* the last image, read or not: its number within the split's images */
 };
 
 struct dataset_request {
@@ -221,13 +246,22 @@ void dataset_reader_close(dataset_reader_t *reader);
 /* ERR_DATA names a missing or damaged image; others can still be read. */
 err_t dataset_read(dataset_reader_t *reader, const dataset_request_t *request, dataset_sample_t *out);
 
+/* Reads an image's file and notes it in dataset->content, which there is, without decoding it. */
+err_t dataset_note(dataset_reader_t *reader, split_t split, int64_t image);
+
+/* The extension of a sample's file: "png", "jpg" for either spelling, …; "": all are alike. */
+err_t dataset_format(dataset_reader_t *reader, split_t split, int64_t index, char out[DATASET_FORMAT_MAX]);
+
 /* info->hash as text, as in checkpoints and records. */
 typedef struct dataset_hash {
     char text[20];
 } dataset_hash_t;
 dataset_hash_t dataset_hash(const dataset_info_t *info);
 
-/* The weights of a split's samples, for a sampler: context and function. `dataset` has ops->weigh. */
+/* dataset_info_t.hash of a source with this hash whose samples are those of a task. */
+uint64_t dataset_hash_source(uint64_t hash, transform_task_t task);
+
+/* The canvases and costs of a split's training samples, for a sampler: context and function. TASK_DETECT. */
 typedef struct dataset_weigher {
     const dataset_t *dataset;
     split_t split;
@@ -235,10 +269,13 @@ typedef struct dataset_weigher {
 } dataset_weigher_t;
 void dataset_weigh(const void *weigher, int64_t epoch, int64_t index, sampler_weight_t *out);
 
+/* Sets the numbers in info, and makes room for that many square grey images and their labels. */
+err_t dataset_new_grey(dataset_t *dataset, int64_t n_train, int64_t n_val, int64_t side, int n_classes);
+
 /* Sets norm (one for all channels; std 1 for equal pixels) and hash of a dataset in memory. */
 void dataset_measure(dataset_t *dataset);
 
-/* `close` for kinds whose pixels and labels are from mem_new. */
+/* Frees pixels, labels and the arena. */
 void dataset_free_memory(dataset_t *dataset);
 
 #endif

@@ -260,53 +260,15 @@ void digits_draw(uint64_t seed, split_t split, int64_t first, int64_t n, uint8_t
     }
 }
 
-/* The caller frees *pixels and *labels, even after an error. */
-static err_t draw_split(uint64_t seed, split_t split, int64_t n, uint8_t **pixels, uint8_t **labels)
+err_t digits_open(dataset_t *dataset)
 {
-    TRY(mem_new_array(n, N_PIXELS, "the pixels of digits", pixels));
-    TRY(mem_new_array(n, 1, "the labels of digits", labels));
-    digits_draw(seed, split, 0, n, *pixels, *labels);
+    TRY(dataset_new_grey(dataset, N_TRAIN, N_VAL, DIGITS_SIDE, DIGITS_CLASSES));
+    dataset->info.kind = "digits";
+    snprintf(dataset->info.source, FS_PATH_MAX, "built-in digits (seed %d)", SEED);
+    for (split_t split = 0; split < SPLIT_COUNT; split++)
+        digits_draw(SEED, split, 0, dataset->info.n_samples[split], dataset->pixels[split],
+                    dataset->labels[split]);
     return ERR_OK;
-}
-
-static err_t open_digits(dataset_t *dataset, const char *where, const transform_settings_t *settings)
-{
-    (void)where, (void)settings;
-    dataset_info_t *info = &dataset->info;
-    snprintf(info->source, sizeof info->source, "built-in digits (seed %d)", SEED);
-    info->n_samples[SPLIT_TRAIN] = N_TRAIN;
-    info->n_samples[SPLIT_VAL] = N_VAL;
-    info->height = info->width = DIGITS_SIDE;
-    info->channels = 1;
-    info->n_classes = DIGITS_CLASSES;
-    for (split_t split = 0; split < SPLIT_COUNT; split++) {
-        uint8_t *pixels = NULL, *labels = NULL;
-        err_t err = draw_split(SEED, split, info->n_samples[split], &pixels, &labels);
-        dataset->pixels[split] = pixels;
-        dataset->labels[split] = labels;
-        TRY(err);
-    }
-    return ERR_OK;
-}
-
-const dataset_ops_t dataset_digits = {.kind = "digits", .open = open_digits, .close = dataset_free_memory};
-
-static err_t write_split(const char *folder, uint64_t seed, split_t split, int64_t n)
-{
-    char images_path[FS_PATH_MAX], labels_path[FS_PATH_MAX], name[IDX_NAME_MAX];
-    idx_name(split, true, name);
-    TRY(fs_join(images_path, folder, name));
-    idx_name(split, false, name);
-    TRY(fs_join(labels_path, folder, name));
-    uint8_t *pixels = NULL, *labels = NULL;
-    err_t err = ERR_OK;
-    TRY_OUT(err, draw_split(seed, split, n, &pixels, &labels));
-    TRY_OUT(err, idx_write(images_path, shape_3d(n, DIGITS_SIDE, DIGITS_SIDE), pixels));
-    TRY_OUT(err, idx_write(labels_path, shape_1d(n), labels));
-out:
-    mem_free(&pixels);
-    mem_free(&labels);
-    return err;
 }
 
 err_t digits_write(const char *folder, uint64_t seed, int64_t n_train, int64_t n_val)
@@ -319,6 +281,25 @@ err_t digits_write(const char *folder, uint64_t seed, int64_t n_train, int64_t n
     char path[FS_PATH_MAX];
     if (idx_has_file(folder, path))
         RAISE(ERR_USAGE, "%s exists already; choose another folder, or remove it first", path);
-    TRY(write_split(folder, seed, SPLIT_TRAIN, n_train));
-    return write_split(folder, seed, SPLIT_VAL, n_val);
+    uint8_t *pixels = NULL, *labels = NULL;
+    err_t err = ERR_OK;
+    for (split_t split = 0; split < SPLIT_COUNT; split++) {
+        const int64_t n = split == SPLIT_TRAIN ? n_train : n_val;
+        TRY_OUT(err, mem_new_array(n, N_PIXELS, "the pixels of digits", &pixels));
+        TRY_OUT(err, mem_new_array(n, 1, "the labels of digits", &labels));
+        digits_draw(seed, split, 0, n, pixels, labels);
+        for (int images = 1; images >= 0; images--) {
+            char name[IDX_NAME_MAX];
+            idx_name(split, images, name);
+            TRY_OUT(err, fs_join(path, folder, name));
+            TRY_OUT(err, images ? idx_write(path, shape_3d(n, DIGITS_SIDE, DIGITS_SIDE), pixels)
+                                : idx_write(path, shape_1d(n), labels));
+        }
+        mem_free(&pixels);
+        mem_free(&labels);
+    }
+out:
+    mem_free(&pixels);
+    mem_free(&labels);
+    return err;
 }

@@ -43,7 +43,8 @@ bool idx_has_file(const char *folder, char out[FS_PATH_MAX]);
 /* For messages about a --data that holds nothing: where IDX files are nearby, with a semicolon before; or "". */
 void idx_hint(const char *where, char *out, size_t n_bytes);
 
-/* A data set of --data, with as many classes as the training labels have; a validation label beyond them is ERR_DATA. */
-extern const dataset_ops_t dataset_idx;
+/* Fills in a new dataset from the files of --data, with as many classes as the training labels have; a validation label
+ * beyond them is ERR_DATA. After an error, too, dataset_free_memory. */
+err_t idx_open(const char *where, dataset_t *dataset);
 
 #endif

@@ -376,39 +376,41 @@ static const int64_t max_file_bytes = (int64_t)8 << 30;
 
 enum { N_LABELS = UINT8_MAX + 1, NAME_BYTES = 8, ABOUT_BYTES = 2048, N_DIGITS = 10, MAX_MAPPING = 1 << 16 };
 
-typedef struct impl {
+/* What info points to. */
+typedef struct idx_texts {
     char text[N_LABELS][NAME_BYTES];
     const char *names[N_LABELS];
     char about[ABOUT_BYTES];
-} impl_t;
+} idx_texts_t;
 
 typedef struct idx_data {
     idx_found_t found;
     char labels_path[SPLIT_COUNT][FS_PATH_MAX];
-    uint8_t *pixels[SPLIT_COUNT], *labels[SPLIT_COUNT]; /* the dataset's */
-    shape_t images[SPLIT_COUNT];                        /* [n, h, w] */
-    bool seen[N_LABELS];                                /* by training */
-    int first, last;                                    /* training labels */
+    shape_t images[SPLIT_COUNT]; /* [n, h, w] */
+    bool seen[N_LABELS];         /* by training */
+    int first, last;             /* training labels */
+    idx_texts_t *texts;
 } idx_data_t;
 
-static void idx_about(impl_t *impl, const char *format, ...) __attribute__((format(printf, 2, 3)));
-static void idx_about(impl_t *impl, const char *format, ...)
+static void idx_about(idx_texts_t *texts, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void idx_about(idx_texts_t *texts, const char *format, ...)
 {
-    const size_t used = strlen(impl->about);
+    const size_t used = strlen(texts->about);
     va_list values;
     va_start(values, format);
-    if (used) snprintf(impl->about + used, ABOUT_BYTES - used, "\n");
-    const size_t at = strlen(impl->about);
-    vsnprintf(impl->about + at, ABOUT_BYTES - at, format, values);
+    if (used) snprintf(texts->about + used, ABOUT_BYTES - used, "\n");
+    const size_t at = strlen(texts->about);
+    vsnprintf(texts->about + at, ABOUT_BYTES - at, format, values);
     va_end(values);
 }
 
 /* Classes are the training labels from 0 up to the largest, so that a label is its class's number. Labels that are counted
  * from 1, as EMNIST's letters are, become classes from 0: nothing could be learned of a class before them. Up to 9 they are
  * rather digits without a zero. */
-static err_t number_classes(idx_data_t *d, dataset_info_t *info)
+static err_t number_classes(idx_data_t *d, dataset_t *dataset)
 {
-    const uint8_t *train = d->labels[SPLIT_TRAIN], *val = d->labels[SPLIT_VAL];
+    dataset_info_t *info = &dataset->info;
+    const uint8_t *train = dataset->labels[SPLIT_TRAIN], *val = dataset->labels[SPLIT_VAL];
     d->first = N_LABELS, d->last = 0;
     for (int64_t i = 0; i < info->n_samples[SPLIT_TRAIN]; i++) d->seen[train[i]] = true;
     for (int k = 0; k < N_LABELS; k++) {
@@ -425,14 +427,15 @@ static err_t number_classes(idx_data_t *d, dataset_info_t *info)
                   " is not among the classes of training, whose labels are %d to %d in %s",
                   d->labels_path[SPLIT_VAL], val[i], i, d->first, d->last, d->labels_path[SPLIT_TRAIN]);
     for (split_t split = 0; split < SPLIT_COUNT && d->first > 0; split++)
-        for (int64_t i = 0; i < info->n_samples[split]; i++) d->labels[split][i] -= (uint8_t)d->first;
+        for (int64_t i = 0; i < info->n_samples[split]; i++) dataset->labels[split][i] -= (uint8_t)d->first;
     return ERR_OK;
 }
 
 /* Names by EMNIST's mapping: a line "LABEL CODE" or "LABEL CODE CODE" (letters: capital and small) per class, codes in ASCII.
  * Labels that training does not have are passed over. False if it does not name every class. */
-static bool take_mapping(const idx_data_t *d, int n_classes, char *text, impl_t *impl)
+static bool take_mapping(const idx_data_t *d, int n_classes, char *text)
 {
+    idx_texts_t *texts = d->texts;
     int n = 0;
     for (char *line = text, *next; line; line = next) {
         next = strchr(line, '\n');
@@ -445,9 +448,9 @@ static bool take_mapping(const idx_data_t *d, int n_classes, char *text, impl_t 
         if (label < d->first || label > d->last) continue;
         if (code <= ' ' || code > '~') return false;
         const long k = label - d->first;
-        if (!impl->names[k]) n++;
-        snprintf(impl->text[k], NAME_BYTES, "%c", (int)code);
-        impl->names[k] = impl->text[k];
+        if (!texts->names[k]) n++;
+        snprintf(texts->text[k], NAME_BYTES, "%c", (int)code);
+        texts->names[k] = texts->text[k];
     }
     return n == n_classes;
 }
@@ -470,8 +473,9 @@ static const char *known_alphabet(int n_classes, int first)
 }
 
 /* Leaves the numbers that labels are without names, unless they are counted from 1. */
-static err_t name_classes(const idx_data_t *d, dataset_info_t *info, impl_t *impl)
+static err_t name_classes(const idx_data_t *d, dataset_info_t *info)
 {
+    idx_texts_t *texts = d->texts;
     const idx_set_t *set = &d->found.set;
     const char *alphabet = is_emnist(d) ? known_alphabet(info->n_classes, d->first) : NULL;
     bool mapped = false;
@@ -480,19 +484,18 @@ static err_t name_classes(const idx_data_t *d, dataset_info_t *info, impl_t *imp
         snprintf(name, sizeof name, "%s%s-mapping.txt", i ? "gzip/" : "", set->name);
         TRY(fs_join(path, d->found.folder, name));
         if (!fs_exists(path)) continue;
-        if (fs_read_text(path, MAX_MAPPING, &text) == ERR_OK)
-            mapped = take_mapping(d, info->n_classes, text, impl);
+        if (fs_read_text(path, MAX_MAPPING, &text) == ERR_OK) mapped = take_mapping(d, info->n_classes, text);
         mem_free(&text);
-        if (!mapped) idx_about(impl, "%s is not used: it does not name each of the classes", path);
+        if (!mapped) idx_about(texts, "%s is not used: it does not name each of the classes", path);
     }
     for (int k = 0; k < info->n_classes && !mapped; k++) {
         if (alphabet)
-            snprintf(impl->text[k], NAME_BYTES, "%c", alphabet[k]);
+            snprintf(texts->text[k], NAME_BYTES, "%c", alphabet[k]);
         else
-            snprintf(impl->text[k], NAME_BYTES, "%d", k + d->first);
-        impl->names[k] = impl->text[k];
+            snprintf(texts->text[k], NAME_BYTES, "%d", k + d->first);
+        texts->names[k] = texts->text[k];
     }
-    if (mapped || alphabet || d->first > 0) info->class_names = impl->names;
+    if (mapped || alphabet || d->first > 0) info->class_names = texts->names;
     return ERR_OK;
 }
 
@@ -511,7 +514,7 @@ static void transpose(uint8_t *pixels, shape_t *images, uint8_t *space)
 }
 
 /* What a user may not expect of the classes. */
-static void describe_classes(const idx_data_t *d, const dataset_info_t *info, impl_t *impl)
+static void describe_classes(const idx_data_t *d, const dataset_info_t *info)
 {
     enum { TOLD = 8 };
     char list[8 * TOLD] = "";
@@ -522,35 +525,33 @@ static void describe_classes(const idx_data_t *d, const dataset_info_t *info, im
         snprintf(list + used, sizeof list - used, "%s%d", used ? ", " : "", k);
     }
     if (d->first > 0)
-        idx_about(impl, "labels %d to %d are classes 0 to %d, named %s to %s", d->first, d->last,
+        idx_about(d->texts, "labels %d to %d are classes 0 to %d, named %s to %s", d->first, d->last,
                   info->n_classes - 1, info->class_names[0], info->class_names[info->n_classes - 1]);
     if (n > 0)
-        idx_about(impl, "no training image has the label%s %s%s (of %d to %d)", n > 1 ? "s" : "", list,
+        idx_about(d->texts, "no training image has the label%s %s%s (of %d to %d)", n > 1 ? "s" : "", list,
                   n > TOLD ? ", …" : "", d->first, d->last);
     if (d->found.others[0])
-        idx_about(impl, "not used: %s; --data %s/NAME chooses another set", d->found.others, d->found.folder);
+        idx_about(d->texts, "not used: %s; --data %s/NAME chooses another set", d->found.others,
+                  d->found.folder);
 }
 
-static err_t open_folder(dataset_t *dataset, const char *where, const transform_settings_t *settings)
+err_t idx_open(const char *where, dataset_t *dataset)
 {
-    (void)settings;
     dataset_info_t *info = &dataset->info;
     idx_data_t *d = NULL;
-    impl_t *impl = NULL;
     err_t err = ERR_OK;
     TRY(mem_new(sizeof *d, "a list of files", &d));
-    TRY_OUT(err, mem_new(sizeof *impl, "names of classes", &impl));
-    dataset->impl = impl;
+    TRY_OUT(err, arena_new(&dataset->arena, sizeof *d->texts, &d->texts));
+    memset(d->texts, 0, sizeof *d->texts);
     TRY_OUT(err, idx_locate(where, &d->found));
     for (split_t split = 0; split < SPLIT_COUNT; split++) {
         char images_path[FS_PATH_MAX];
         int64_t n_labels;
         TRY_OUT(err, idx_file(&d->found, split, true, images_path));
         TRY_OUT(err, idx_file(&d->found, split, false, d->labels_path[split]));
-        TRY_OUT(err, idx_read_labels(d->labels_path[split], max_file_bytes, &n_labels, &d->labels[split]));
-        dataset->labels[split] = d->labels[split]; /* the dataset owns what was read, even after an error */
-        TRY_OUT(err, idx_read(images_path, 3, max_file_bytes, &d->images[split], &d->pixels[split]));
-        dataset->pixels[split] = d->pixels[split];
+        TRY_OUT(err,
+                idx_read_labels(d->labels_path[split], max_file_bytes, &n_labels, &dataset->labels[split]));
+        TRY_OUT(err, idx_read(images_path, 3, max_file_bytes, &d->images[split], &dataset->pixels[split]));
         if (d->images[split].dim[0] != n_labels)
             RAISE_OUT(err, ERR_DATA,
                       "%s holds %" PRId64 " images, but %s holds %" PRId64 " labels; they must match",
@@ -563,18 +564,19 @@ static err_t open_folder(dataset_t *dataset, const char *where, const transform_
                   "%s: the training images are %" PRId64 "×%" PRId64 " pixels, but those of t10k are %" PRId64
                   "×%" PRId64,
                   where, train->dim[1], train->dim[2], val->dim[1], val->dim[2]);
-    TRY_OUT(err, number_classes(d, info));
-    TRY_OUT(err, name_classes(d, info, impl));
+    TRY_OUT(err, number_classes(d, dataset));
+    TRY_OUT(err, name_classes(d, info));
     if (is_emnist(d)) {
         uint8_t *space = NULL;
         TRY_OUT(err, mem_new((size_t)(train->dim[1] * train->dim[2]), "an image", &space));
         for (split_t split = 0; split < SPLIT_COUNT; split++)
-            transpose(d->pixels[split], &d->images[split], space);
+            transpose(dataset->pixels[split], &d->images[split], space);
         mem_free(&space);
-        idx_about(impl, "images are transposed: EMNIST stores them column by column");
+        idx_about(d->texts, "images are transposed: EMNIST stores them column by column");
     }
-    describe_classes(d, info, impl);
-    info->about = impl->about;
+    describe_classes(d, info);
+    info->kind = "idx";
+    info->about = d->texts->about;
     info->height = train->dim[1];
     info->width = train->dim[2];
     info->channels = 1;
@@ -584,11 +586,3 @@ out:
     mem_free(&d);
     return err;
 }
-
-static void close_folder(dataset_t *dataset)
-{
-    dataset_free_memory(dataset);
-    mem_free(&dataset->impl);
-}
-
-const dataset_ops_t dataset_idx = {.kind = "idx", .open = open_folder, .close = close_folder};

@@ -17,9 +17,10 @@ void digits_draw(uint64_t seed, split_t split, int64_t first, int64_t n, uint8_t
  * file (nothing is overwritten), or a count is not in 1..10,000,000. */
 err_t digits_write(const char *folder, uint64_t seed, int64_t n_train, int64_t n_val);
 
-extern const dataset_ops_t dataset_digits; /* seed 1, 60,000 and 10,000 samples */
-/* Random pixels and labels for speed measurements: 28×28 grey, or colour of side input_size if given. */
-extern const dataset_ops_t dataset_synthetic;
+/* Both fill in a new dataset: 60,000 and 10,000 digits of seed 1; random pixels and labels for speed measurements, 28×28
+ * grey, or with a side (0: none) in colour. After an error, too, dataset_free_memory. */
+err_t digits_open(dataset_t *dataset);
+err_t synthetic_open(dataset_t *dataset, int64_t side);
 
 /* Stand-ins for photographs, to try what needs a folder of images: a circle, cross, square or triangle of any place,
  * size, angle and colour on a noisy ground; or two or three of them, with a list of the objects. */

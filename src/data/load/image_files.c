@@ -78,61 +78,30 @@ void image_list_free(image_list_t *list)
     list->n = 0;
 }
 
-typedef struct image_files {
+struct image_files {
     const image_list_t *list;
-    bool resized; /* by settings */
-    transform_settings_t settings;
-    bool *black;   /* [n]; likewise */
+    bool resized;  /* by the dataset's settings */
     char **errors; /* [n]; each is written once, by the thread that reads the image */
-} image_files_t;
+    bool *black;   /* [n]; likewise */
+};
 
-typedef struct reader {
-    image_decoder_t *decoder;
-    render_scratch_t scratch;
-    uint8_t *rgb;   /* [height, width, 3] */
-    uint8_t *bytes; /* [height, width, channels] */
-} reader_t;
-
-static void close_files(dataset_t *dataset)
+void image_files_free(image_files_t **files)
 {
-    image_files_t *p = dataset->impl;
+    image_files_t *p = *files;
     if (!p) return;
     for (int64_t i = 0; p->errors && i < p->list->n; i++) mem_free(&p->errors[i]);
     mem_free(&p->errors);
     mem_free(&p->black);
-    mem_free(&dataset->impl);
+    mem_free(files);
 }
 
-static err_t open_reader(dataset_reader_t *out)
-{
-    const dataset_info_t *info = &out->dataset->info;
-    int64_t n_pixels = info->height * info->width;
-    reader_t *r;
-    TRY(mem_new(sizeof *r, "a reader of images", &r));
-    out->impl = r;
-    TRY(mem_new_array(n_pixels, 3, "an image", &r->rgb));
-    TRY(mem_new_array(n_pixels, (size_t)info->channels, "an image", &r->bytes));
-    return image_decoder_new((image_limits_t){0}, &r->decoder);
-}
-
-static void close_reader(dataset_reader_t *reader)
-{
-    reader_t *r = reader->impl;
-    if (!r) return;
-    image_decoder_free(&r->decoder);
-    render_scratch_free(&r->scratch);
-    mem_free(&r->rgb);
-    mem_free(&r->bytes);
-    mem_free(&reader->impl);
-}
-
-/* As images.c does for evaluation. */
-static err_t show_part(const image_files_t *p, reader_t *r, image_bytes_t from, const image_info_t *info,
-                       bool *black)
+/* As for evaluation. */
+static err_t show_part(const dataset_t *dataset, image_reader_t *r, image_bytes_t from,
+                       const image_info_t *info, bool *black)
 {
     image_t image;
     image_rect_t place, whole = {0, 0, (double)info->width, (double)info->height};
-    transform_t transform = transform_fixed(&p->settings, whole);
+    transform_t transform = transform_fixed(&dataset->settings, whole);
     map_size_t size = {info->height, info->width};
     render_window_t window = render_window(&transform, size);
     TRY(image_decode_part(r->decoder, from, window.part, window.width, window.height, &image, &place));
@@ -141,7 +110,7 @@ static err_t show_part(const image_files_t *p, reader_t *r, image_bytes_t from, 
 }
 
 /* Images that have the input's size keep their pixels. */
-static err_t show_whole(const dataset_info_t *model, reader_t *r, image_bytes_t from,
+static err_t show_whole(const dataset_info_t *model, image_reader_t *r, image_bytes_t from,
                         const image_info_t *info, bool *black)
 {
     image_t image;
@@ -185,8 +154,8 @@ static err_t read_file(dataset_reader_t *reader, const dataset_request_t *reques
 {
     const dataset_t *dataset = reader->dataset;
     const dataset_info_t *info = &dataset->info;
-    image_files_t *p = dataset->impl;
-    reader_t *r = reader->impl;
+    image_files_t *p = dataset->files;
+    image_reader_t *r = reader->impl;
     const char *path = p->list->paths[request->index];
     bool *black = &p->black[request->index];
     char *file = NULL;
@@ -197,20 +166,18 @@ static err_t read_file(dataset_reader_t *reader, const dataset_request_t *reques
     image_info_t header;
     if (err == ERR_OK) err = image_info(from, &header);
     if (err == ERR_OK)
-        err = p->resized ? show_part(p, r, from, &header, black) : show_whole(info, r, from, &header, black);
+        err = p->resized ? show_part(dataset, r, from, &header, black)
+                         : show_whole(info, r, from, &header, black);
     mem_free(&file);
     if (err == ERR_OK) {
         *black = *black && header.transparent;
-        if (info->channels == 3)
-            memcpy(r->bytes, r->rgb, (size_t)n_pixels * 3);
-        else
-            for (int64_t i = 0; i < n_pixels; i++) r->bytes[i] = luma(r->rgb + 3 * i);
+        for (int64_t i = 0; i < n_pixels && info->channels == 1; i++) r->rgb[i] = luma(r->rgb + 3 * i);
     }
     if (err == ERR_DATA) {
-        memset(r->bytes, TRANSFORM_GREY, (size_t)(n_pixels * info->channels));
+        memset(r->rgb, TRANSFORM_GREY, (size_t)(n_pixels * info->channels));
         err = mem_strdup(err_message(), &p->errors[request->index]);
     }
-    out->bytes = r->bytes;
+    out->bytes = r->rgb;
     const field_place_t *places = request->fields; /* the images have no labels; what the model needs is 0 */
     const fields_t fields = samples_fields(info);
     for (int k = 0; places && k < fields.n; k++) {
@@ -222,12 +189,6 @@ static err_t read_file(dataset_reader_t *reader, const dataset_request_t *reques
     return err;
 }
 
-static const dataset_ops_t files_ops = {.kind = "files",
-                                        .close = close_files,
-                                        .reader_open = open_reader,
-                                        .reader_close = close_reader,
-                                        .read = read_file};
-
 err_t image_files_open(const image_files_options_t *options, dataset_t **out)
 {
     const dataset_info_t *model = options->model;
@@ -238,14 +199,14 @@ err_t image_files_open(const image_files_options_t *options, dataset_t **out)
         RAISE(ERR_DATA, "the model takes images of %d channels; image files have 1 or 3",
               (int)model->channels);
     TRY(mem_new(sizeof *dataset, "a dataset", &dataset));
-    dataset->ops = &files_ops;
     TRY_OUT(err, mem_new(sizeof *p, "image files", &p));
-    dataset->impl = p;
+    dataset->files = p;
+    dataset->read = read_file;
     p->list = options->list;
     p->resized = options->settings != NULL;
-    if (p->resized) p->settings = *options->settings;
+    if (p->resized) dataset->settings = *options->settings;
     dataset->info = *model;
-    dataset->info.kind = files_ops.kind;
+    dataset->info.kind = "files";
     for (split_t split = 0; split < SPLIT_COUNT; split++) {
         dataset->info.n_samples[split] = split == SPLIT_VAL ? p->list->n : 0;
         dataset->info.block[split] = 1;
@@ -255,16 +216,17 @@ err_t image_files_open(const image_files_options_t *options, dataset_t **out)
     *out = dataset;
     return ERR_OK;
 out:
-    dataset_close(&dataset);
+    image_files_free(&dataset->files);
+    mem_free(&dataset);
     return err;
 }
 
 const char *image_files_error(const dataset_t *dataset, int64_t index)
 {
-    return ((const image_files_t *)dataset->impl)->errors[index];
+    return dataset->files->errors[index];
 }
 
 bool image_files_black(const dataset_t *dataset, int64_t index)
 {
-    return ((const image_files_t *)dataset->impl)->black[index];
+    return dataset->files->black[index];
 }

@@ -36,6 +36,9 @@ typedef struct image_files_options {
  * ERR_DATA: the model's channels are neither 1 nor 3. */
 err_t image_files_open(const image_files_options_t *options, dataset_t **out);
 
+typedef struct image_files image_files_t;
+void image_files_free(image_files_t **files); /* part of dataset_close */
+
 /* Why an image could not be read; NULL if it could, or has not been read yet. Valid until the dataset is
  * closed. */
 const char *image_files_error(const dataset_t *dataset, int64_t index);

@@ -472,7 +472,7 @@ err_t loader_open(const loader_options_t *options, loader_t **out)
     loader_t *loader = NULL;
     TRY(mem_new(sizeof *loader, "a loader", &loader));
     loader->options = *options;
-    loader->n_slots = dataset->ops && dataset->ops->read && options->random ? MAX_SLOTS : N_SLOTS;
+    loader->n_slots = dataset->read && options->random ? MAX_SLOTS : N_SLOTS;
     loader->n_workers = options->n_threads > 0 ? options->n_threads : 1;
     loader->moved = options->transform && transform_moves(options->transform);
     loader->jittered = options->transform && transform_jitters(options->transform);

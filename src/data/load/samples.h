@@ -10,20 +10,6 @@
 #include "data/transform/canvas.h"
 #include "data/transform/transform.h"
 
-typedef struct sample_ref {
-    int32_t image;  /* index within the split */
-    int32_t object; /* TASK_CROPS: index within the image; TASK_DETECT: the number of its objects */
-} sample_ref_t;
-
-/* Which samples a dataset has, where they are not simply the source's images. Starts zeroed; mem_free each of `of`. */
-typedef struct sample_list {
-    sample_ref_t *of[SPLIT_COUNT]; /* NULL: the images */
-    int64_t n[SPLIT_COUNT];
-    /* TASK_DETECT. */
-    dataset_objects_t objects;
-    canvases_t canvases; /* the settings', with those of all images if they are exact */
-} sample_list_t;
-
 /* How an image is shown on its canvas. */
 typedef struct detection_view {
     image_info_t info;
@@ -37,6 +23,16 @@ typedef struct detection_scratch {
     mask_scratch_t mask;
     rle_t rle;
 } detection_scratch_t;
+
+/* A dataset_reader_t's impl. */
+typedef struct image_reader {
+    source_buffer_t buffer;
+    image_decoder_t *decoder;
+    render_scratch_t scratch;
+    uint8_t *rgb;          /* the transformed image: [height, width, 3] */
+    detection_view_t view; /* TASK_DETECT: how the last image is shown */
+    detection_scratch_t objects;
+} image_reader_t;
 
 typedef struct samples_item {
     const sample_t *sample;

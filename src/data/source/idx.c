@@ -2,17 +2,17 @@
 /* MNIST's IDX files as a source: each image is encoded as a PNG when the source is opened. */
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "base/mem.h"
 #include "data/dataset/idx.h"
 #include "data/image/image.h"
 #include "data/source/parts.h"
 
-enum { NAME_MAX_BYTES = 32, NUMBER_BYTES = 12 };
+enum { NAME_MAX_BYTES = 32 };
 
 typedef struct impl {
-    category_t *categories;
-    char (*names)[NUMBER_BYTES]; /* of the categories, as numbers or as the data set names them */
+    arena_t arena; /* categories, named as the data set names them, or by numbers */
     source_entry_t *entries[SPLIT_COUNT];
     uint8_t **images[SPLIT_COUNT]; /* PNG */
 } impl_t;
@@ -47,26 +47,25 @@ static err_t encode_split(source_t *source, const dataset_t *from, split_t split
 static err_t open_idx(source_t *source, const char *path)
 {
     impl_t *impl = NULL;
-    dataset_t dataset = {.ops = &dataset_idx};
+    dataset_t dataset = {.read = NULL};
     err_t err = ERR_OK;
     TRY(mem_new(sizeof *impl, "a source of images", &impl));
     source->impl = impl;
-    TRY_OUT(err, dataset_idx.open(&dataset, path, NULL));
+    TRY_OUT(err, idx_open(path, &dataset));
     for (split_t split = 0; split < SPLIT_COUNT; split++) TRY_OUT(err, encode_split(source, &dataset, split));
     const dataset_info_t *info = &dataset.info;
-    TRY_OUT(err, mem_new_array(info->n_classes, sizeof *impl->categories, "categories", &impl->categories));
-    TRY_OUT(err, mem_new_array(info->n_classes, sizeof *impl->names, "names of categories", &impl->names));
+    category_t *categories;
+    TRY_OUT(err, arena_new(&impl->arena, (size_t)info->n_classes * sizeof *categories, &categories));
     for (int i = 0; i < info->n_classes; i++) {
-        if (info->class_names)
-            snprintf(impl->names[i], NUMBER_BYTES, "%s", info->class_names[i]);
-        else
-            snprintf(impl->names[i], NUMBER_BYTES, "%d", i);
-        impl->categories[i] = (category_t){i, impl->names[i], ""};
+        const char *const name = info->class_names ? info->class_names[i] : NULL;
+        categories[i] = (category_t){i, NULL, ""};
+        TRY_OUT(err, name ? arena_text(&impl->arena, name, strlen(name), &categories[i].name)
+                          : arena_format(&impl->arena, &categories[i].name, "%d", i));
     }
     source->n_categories = info->n_classes;
-    source->categories = impl->categories;
+    source->categories = categories;
 out:
-    dataset_idx.close(&dataset);
+    dataset_free_memory(&dataset);
     return err;
 }
 
@@ -78,8 +77,7 @@ static void close_idx(source_t *source)
         mem_free(&impl->images[split]);
         mem_free(&impl->entries[split]);
     }
-    if (impl) mem_free(&impl->categories);
-    if (impl) mem_free(&impl->names);
+    if (impl) arena_free(&impl->arena);
     mem_free(&source->impl);
 }
 

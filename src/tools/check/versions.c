@@ -89,7 +89,7 @@ static void read_slice(scan_t *s)
             const int64_t at = atomic_fetch_add(&s->next, 1);
             if (at >= s->n) break;
             const split_t split = content_place(s->content, at, &index);
-            err_t err = s->dataset->ops->note(&s->readers[i], split, index);
+            err_t err = dataset_note(&s->readers[i], split, index);
             if (err == ERR_OK) continue;
 #pragma omp critical
             if (s->n_unreadable++ == 0) err_take(err, &s->unreadable);

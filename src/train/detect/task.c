@@ -10,8 +10,8 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "compute/models/rcnn.h"
+#include "data/dataset/dataset.h"
 #include "data/image/orient.h"
-#include "data/load/images.h"
 #include "data/load/samples.h"
 #include "train/detect/detector.h"
 #include "train/detect/evaluate.h"
@@ -86,14 +86,6 @@ typedef struct training {
 static training_t *training_of(const task_run_t *run)
 {
     return run->state;
-}
-
-static images_detection_t data_of(const task_run_t *run)
-{
-    images_detection_t data;
-    bool known = images_detection(run->dataset, &data);
-    ASSERT(known); /* --task detect refuses other data */
-    return data;
 }
 
 static err_t detect_transform(const void *options, transform_settings_t *settings)
@@ -182,7 +174,7 @@ static int64_t pass_size(const task_run_t *run, int i)
 
 static err_t detect_list_sizes(const task_run_t *run, batch_size_t *sizes, int *n, shape_t **shapes)
 {
-    const canvases_t *canvases = data_of(run).canvases;
+    const canvases_t *canvases = &run->dataset->settings.canvases;
     TRY(comm_agree(run->comm, detector_shapes(run->graph, canvases, shapes), "choosing algorithms"));
     for (int i = 0; i < canvases->n; i++) {
         const shape_t *own = *shapes + i * GRAPH_MAX_INPUTS;
@@ -204,13 +196,13 @@ static err_t open_images(task_run_t *run)
 {
     const dataset_info_t *info = &run->dataset->info;
     const detect_train_options_t *o = run->options;
-    const images_detection_t data = data_of(run);
+    const canvases_t *canvases = &run->dataset->settings.canvases;
     const train_images_options_t options = {
         .image = {.graph = run->graph,
                   .backend = run->backend,
                   .exec = run->exec,
-                  .canvases = data.canvases->size,
-                  .n_canvases = data.canvases->n,
+                  .canvases = canvases->size,
+                  .n_canvases = canvases->n,
                   .max_images = run->micro_batch,
                   .max_objects = info->objects.most > 0 ? info->objects.most : 1,
                   .proposals = detect_train_proposals(o),
@@ -227,19 +219,19 @@ static err_t open_images(task_run_t *run)
 /* Its plans share the executor's memory. */
 static err_t open_evaluator(task_run_t *run)
 {
-    const images_detection_t data = data_of(run);
+    const dataset_t *dataset = run->dataset;
     detection_evaluator_options_t options = {.comm = run->comm,
                                              .graph = run->graph,
                                              .backend = run->backend,
                                              .params = run->params,
                                              .states = run->states,
                                              .exec = run->exec,
-                                             .norm = run->dataset->info.norm,
-                                             .source = data.source,
-                                             .split = evaluation_split(run->dataset),
+                                             .norm = dataset->info.norm,
+                                             .source = dataset->source,
+                                             .split = evaluation_split(dataset),
                                              .limit = run->eval_samples,
-                                             .canvases = data.canvases,
-                                             .map = data.map,
+                                             .canvases = &dataset->settings.canvases,
+                                             .map = &dataset->classes,
                                              .masks = rcnn_has_masks(run->graph),
                                              .advice = "; train a model without masks, or add --no-eval",
                                              .list_advice = "; or train without scores: --no-eval",
@@ -252,7 +244,7 @@ static err_t open_evaluator(task_run_t *run)
 
 static err_t detect_plan(task_run_t *run)
 {
-    const canvases_t *canvases = data_of(run).canvases;
+    const canvases_t *canvases = &run->dataset->settings.canvases;
     shape_t *shapes;
     err_t err = detector_shapes(run->graph, canvases, &shapes);
     for (int i = 0; i < canvases->n; i++)
@@ -314,14 +306,13 @@ static void print_canvases(const task_run_t *run, const canvases_t *canvases)
 static void detect_describe(const task_run_t *run)
 {
     const dataset_info_t *info = &run->dataset->info;
-    const images_detection_t data = data_of(run);
     log_note("          %s training, %s validation images, %d categories",
              figure_count(info->n_samples[SPLIT_TRAIN]).text, figure_count(info->n_samples[SPLIT_VAL]).text,
-             data.source->n_categories);
+             run->dataset->source->n_categories);
     if (info->objects.n_left_out > 0)
         log_note("          %s training image%s without objects left out (--keep-empty keeps them)",
                  figure_count(info->objects.n_left_out).text, info->objects.n_left_out == 1 ? "" : "s");
-    print_canvases(run, data.canvases);
+    print_canvases(run, &run->dataset->settings.canvases);
 }
 
 /* Grows to the largest. */
@@ -440,7 +431,7 @@ static err_t detect_find_nonfinite(task_run_t *run, const exec_batch_t *part, ch
     source_buffer_t buffer = {0};
     sample_t sample;
     const char *layer = train_images_where(training_of(run)->images, &image);
-    const source_t *source = data_of(run).source;
+    const source_t *source = run->dataset->source;
     (void)part;
     if (!layer[0]) return ERR_OK;
     err_t err = source_describe(source, SPLIT_TRAIN, image, &buffer, &sample);
@@ -493,7 +484,7 @@ static err_t detect_record(task_run_t *run, int64_t n, json_t *j)
     err_t err = gather_images(run, n, &all, &n_all);
     if (err == ERR_OK && j) {
         json_array_begin(j, "images");
-        for (int64_t i = 0; i < n_all; i++) record_image(&all[i], data_of(run).canvases, j);
+        for (int64_t i = 0; i < n_all; i++) record_image(&all[i], &run->dataset->settings.canvases, j);
         json_array_end(j);
     }
     mem_free(&all);

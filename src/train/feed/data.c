@@ -42,7 +42,7 @@ err_t content_probe(comm_t *comm, const dataset_t *dataset, corrupt_samples_t *b
         int64_t index;
         const int64_t at = n < N_PROBES ? i : (int64_t)((double)n / N_PROBES * (double)i);
         const split_t split = content_place(content, at, &index);
-        err = dataset->ops->note(&reader, split, index);
+        err = dataset_note(&reader, split, index);
         if (err == ERR_DATA) err = bad_add(bad, split, index, CORRUPT_REPLACED);
     }
     dataset_reader_close(&reader);
@@ -208,10 +208,9 @@ static bool is_known(const formats_t *f, const char *name)
 static err_t probe_sample(dataset_reader_t *reader, dataset_request_t *request, formats_t *known,
                           corrupt_samples_t *bad)
 {
-    const dataset_ops_t *ops = reader->dataset->ops;
     char format[DATASET_FORMAT_MAX] = "";
     dataset_sample_t sample;
-    if (ops->format) TRY(ops->format(reader, request->split, request->index, format));
+    TRY(dataset_format(reader, request->split, request->index, format));
     if (known->n == MAX_FORMATS || is_known(known, format)) return ERR_OK;
     err_t err = dataset_read(reader, request, &sample);
     if (err == ERR_DATA) return bad_add(bad, request->split, reader->image, CORRUPT_REPLACED);
@@ -223,7 +222,7 @@ err_t probe_images(const dataset_t *dataset, corrupt_samples_t *bad)
 {
     dataset_reader_t reader = {0};
     err_t err = ERR_OK;
-    if (!dataset->ops->read) return ERR_OK;
+    if (!dataset->read) return ERR_OK;
     TRY_OUT(err, dataset_reader_open(dataset, &reader));
     for (split_t split = 0; split < SPLIT_COUNT; split++) {
         const int64_t n = reader.dataset->info.n_samples[split], looks = n < MAX_LOOKS ? n : MAX_LOOKS;

@@ -15,7 +15,7 @@ int prefetcher_threads(const runtime_t *runtime, const dataset_t *dataset, int64
 {
     int busy = runtime->backend->memory ? 1 : runtime->n_threads, left = runtime->n_cpus - busy;
     if (requested > 0) return (int)requested;
-    return dataset->ops->read && left > 1 ? left : 1;
+    return dataset->read && left > 1 ? left : 1;
 }
 
 static size_t image_bytes(const prefetcher_t *prefetcher, size_t element)

@@ -40,7 +40,7 @@ static err_t bad_images_at_end(void *state, const run_end_t *end)
 {
     const bad_images_t *s = state;
     (void)end;
-    return s->dataset->ops->read ? corrupt_samples_share(s->comm, s->bad) : ERR_OK;
+    return s->dataset->read ? corrupt_samples_share(s->comm, s->bad) : ERR_OK;
 }
 
 static err_t bad_images_open(trainer_t *t, void *state)

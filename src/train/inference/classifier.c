@@ -8,8 +8,8 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "cluster/session/disk_wait.h"
+#include "data/dataset/dataset.h"
 #include "data/image/image.h"
-#include "data/load/images.h"
 #include "data/load/samples.h"
 #include "data/show/objects.h"
 #include "data/show/page.h"
@@ -142,7 +142,7 @@ static bool shows_first_classes(const dataset_t *dataset, const trained_model_t 
 {
     const dataset_info_t *info = &dataset->info;
     const char *const *names = info->class_names, *const *others = model->class_names;
-    bool same = !dataset->ops->read && info->n_classes < model->about.build.n_classes;
+    bool same = !dataset->read && info->n_classes < model->about.build.n_classes;
     for (int k = 0; same && k < info->n_classes; k++) {
         char number[16];
         snprintf(number, sizeof number, "%d", k);
@@ -174,14 +174,14 @@ static err_t take_labels(classifier_run_t *run)
     const trained_model_t *model = run->model;
     const dataset_info_t *info = &run->dataset->info;
     int32_t *labels = NULL;
-    bool named = run->comm->rank == 0 && model->class_names && images_have_labels(run->dataset);
+    bool named = run->comm->rank == 0 && model->class_names && dataset_has_labels(run->dataset);
     TRY(comm_broadcast(run->comm, &named, sizeof named, 0, what));
     if (!named) return ERR_OK;
     err_t err = mem_new_array(info->n_classes, sizeof *labels, what, &labels);
     if (err == ERR_OK && run->comm->rank == 0) err = match_classes(info, model, labels);
     TRY_OUT(err, comm_agree(run->comm, err, what));
     TRY_OUT(err, comm_broadcast(run->comm, labels, (size_t)info->n_classes * sizeof *labels, 0, what));
-    TRY_OUT(err, comm_agree(run->comm, images_set_labels(run->dataset, labels, model->about.build.n_classes),
+    TRY_OUT(err, comm_agree(run->comm, dataset_set_labels(run->dataset, labels, model->about.build.n_classes),
                             what));
 out:
     mem_free(&labels);
@@ -337,7 +337,7 @@ static err_t evaluate(runtime_t *runtime, trained_model_t *model, const inferenc
     if (!o->threads_given) TRY_OUT(err, trained_set_threads(&model->about, runtime));
     TRY_OUT(err, choose_algorithms(&run, o->split));
     const evaluator_options_t more = {.split = o->split,
-                                      .bad = run.dataset->ops->read ? &run.bad : NULL,
+                                      .bad = run.dataset->read ? &run.bad : NULL,
                                       .n_worst = o->png ? (int)o->n_worst : 0};
     TRY_OUT(err, comm_agree(run.comm, plan(&run, &more), "planning the model"));
     TRY_OUT(err, evaluator_run(&run.evaluator, &eval));

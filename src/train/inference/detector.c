@@ -11,7 +11,7 @@
 #include "cluster/session/disk_wait.h"
 #include "compute/models/rcnn.h"
 #include "data/annotation/mask.h"
-#include "data/load/images.h"
+#include "data/dataset/dataset.h"
 #include "data/load/samples.h"
 #include "data/show/sheet.h"
 #include "data/source/source.h"
@@ -377,7 +377,7 @@ static const double drawn_score = 0.5;
 
 static bool has_training_data(const detector_run_t *run)
 {
-    const dataset_info_t info = {.hash = images_hash(run->source, TASK_DETECT)};
+    const dataset_info_t info = {.hash = dataset_hash_source(run->source->hash, TASK_DETECT)};
     return strcmp(dataset_hash(&info).text, run->model->about.data_xxh3) == 0;
 }
 

@@ -92,7 +92,7 @@ static err_t take_training(trainer_t *t, epoch_result_t *out)
     task_metrics_of_training(&t->task.metrics, t->at.sums, (double)t->at.n_samples, out->trained);
     input->stats = (input_stats_t){0};
     input->n_trained = 0;
-    if (!input->dataset->ops->read) return ERR_OK;
+    if (!input->dataset->read) return ERR_OK;
     out->input.loader = loader_take_cost(input->prefetcher.loader);
     out->input.copy_sec = prefetcher_take_copy_sec(&input->prefetcher);
     return input_stats_gather(t->comm, &out->input);

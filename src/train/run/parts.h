@@ -5,7 +5,7 @@
 #define TRAIN_RUN_PARTS_H
 
 #include "compute/models/model.h"
-#include "data/load/images.h"
+#include "data/dataset/dataset.h"
 #include "store/checkpoint/async.h"
 #include "store/owner/owner.h"
 #include "train/feed/data.h"

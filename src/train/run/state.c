@@ -10,7 +10,8 @@
 #include "base/mem.h"
 #include "cluster/comm/watchdog.h"
 #include "cluster/session/disk_wait.h"
-#include "data/load/images.h"
+#include "data/dataset/dataset.h"
+#include "data/source/source.h"
 #include "store/checkpoint/store.h"
 #include "train/run/checkpoint_content.h"
 #include "train/run/trainer.h"
@@ -82,12 +83,11 @@ err_t trainer_make_content(const trainer_t *t, float *states, trainer_content_t 
 {
     const dataset_info_t *info = &t->input.dataset->info;
     *out = (trainer_content_t){.hash = dataset_hash(info)};
-    images_detection_t detection;
     err_t err =
         info->class_names ? class_names_join(info->class_names, info->n_classes, &out->class_names) : ERR_OK;
-    if (err == ERR_OK && images_detection(t->input.dataset, &detection))
-        err = category_ids_write(detection.source->categories, detection.source->n_categories,
-                                 &out->category_ids);
+    const source_t *source = info->task == TASK_DETECT ? t->input.dataset->source : NULL;
+    if (err == ERR_OK && source)
+        err = category_ids_write(source->categories, source->n_categories, &out->category_ids);
     const h5_attr_t always[] = {
         h5_text("options", t->saving.options),
         h5_text("algorithms", t->model.algorithms.text),

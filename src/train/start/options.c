@@ -622,7 +622,7 @@ void train_options_warn_idle(const train_options_t *o, const runtime_t *runtime,
         {"device", runtime->backend->name},
         /* A script for any number of ranks is right with one, too. */
         {"gradients", runtime->comm->size > 1 ? comm_gradients_name(runtime->comm) : NULL},
-        {"data", dataset->ops->read ? "files" : "memory"},
+        {"data", dataset->read ? "files" : "memory"},
         {NULL, NULL},
     };
     opt_warn_idle(o->groups, train_options_groups(o), whens, facts, o->typed);

@@ -9,7 +9,7 @@
 #include "base/fs.h"
 #include "base/log.h"
 #include "cluster/comm/watchdog.h"
-#include "data/load/images.h"
+#include "data/dataset/dataset.h"
 #include "data/show/sheet.h"
 #include "train/feed/data.h"
 #include "train/start/options.h"
@@ -47,7 +47,7 @@ static err_t put_image(preview_t *p, const float *pixels, int64_t height, int64_
 static err_t put_name(preview_t *p, int64_t index, sheet_sample_t *out)
 {
     char name[CONTENT_NAME_MAX];
-    if (images_name(p->t->input.dataset, SPLIT_TRAIN, index, name, sizeof name))
+    if (dataset_name(p->t->input.dataset, SPLIT_TRAIN, index, name, sizeof name))
         TRY(arena_format(&p->memory, &out->text, "%s", name));
     else
         TRY(arena_format(&p->memory, &out->text, "#%" PRId64, index));
@@ -177,5 +177,5 @@ err_t trainer_preview(trainer_t *t)
     arena_free(&p.memory);
     TRY(comm_barrier_asleep(comm, "drawing the first samples"));
     TRY(comm_agree(comm, err, "drawing the first samples"));
-    return t->input.dataset->ops->read ? corrupt_samples_share(comm, &t->input.bad) : ERR_OK;
+    return t->input.dataset->read ? corrupt_samples_share(comm, &t->input.bad) : ERR_OK;
 }

@@ -34,7 +34,7 @@ static err_t compare_data(const comm_t *comm, const dataset_info_t *info, uint64
 static err_t check_transform(train_input_t *input)
 {
     const dataset_info_t *info = &input->dataset->info;
-    if (!input->dataset->ops->read)
+    if (!input->dataset->read)
         return transform_resolve_in_memory(&input->transform, info->channels, input->where);
     if (!info->transform[0] && random_affine_active(&input->transform.affine))
         RAISE(ERR_USAGE,
@@ -68,14 +68,14 @@ err_t train_open_input(comm_t *comm, const train_options_t *options, train_input
     TRY(comm_agree(comm, err, "comparing data"));
     TRY(content_probe(comm, input->dataset, &input->bad));
     if (comm->rank == 0) err = probe_images(input->dataset, &input->bad);
-    if (comm->rank == 0 && err == ERR_OK) images_look(input->dataset, LOOK_SEC, &input->sizes);
+    if (comm->rank == 0 && err == ERR_OK) dataset_look(input->dataset, LOOK_SEC, &input->sizes);
     return comm_agree(comm, err, "decoding an image of each kind");
 }
 
 /* Images in memory cannot be corrupt. */
 static corrupt_samples_t *corrupt_samples_of(train_input_t *input)
 {
-    return input->dataset->ops->read ? &input->bad : NULL;
+    return input->dataset->read ? &input->bad : NULL;
 }
 
 /* What is known by now. */
@@ -385,7 +385,7 @@ loader_options_t trainer_loader_options(trainer_t *t)
         .norm = t->input.dataset->info.norm,
         .seed = (uint64_t)t->options->seed,
         .random = true,
-        .transform = t->input.dataset->ops->read ? NULL : &t->input.transform,
+        .transform = t->input.dataset->read ? NULL : &t->input.transform,
         .bad = corrupt_samples_of(&t->input),
     };
 }
