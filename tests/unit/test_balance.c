@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* RUN np=0
  * Batches by weight: of one group, the same sets on any number of ranks, every sample once, any position directly,
- * fixed shards the same on any ranks, and how busy ranks are with costs like those of detection. */
+ * fixed shards the same on any ranks, and how busy ranks are with costs like those of detection; work
+ * that is dealt to ranks. */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -198,13 +200,44 @@ static void test_odd(void)
     OK(fine, "odd numbers, small sets, more ranks than samples");
 }
 
+static void test_deal(void)
+{
+    enum { N_JOBS = 37, MOST_RANKS = 5 };
+    double costs[N_JOBS];
+    int64_t mine[N_JOBS], n_mine, most;
+    bool whole = true, even = true;
+    for (int i = 0; i < N_JOBS; i++) costs[i] = 10 + i * 7 % 13;
+    for (int size = 1; size <= MOST_RANKS; size++) {
+        int times[N_JOBS] = {0};
+        double least = INFINITY, largest = 0;
+        for (int rank = 0; rank < size; rank++) {
+            double sum = 0;
+            if (sampler_deal(costs, N_JOBS, rank, size, mine, &n_mine, &most) != ERR_OK) abort();
+            for (int64_t i = 0; i < n_mine; i++) {
+                times[mine[i]]++, sum += costs[mine[i]];
+                even = even && (i == 0 || costs[mine[i - 1]] >= costs[mine[i]]);
+            }
+            even = even && n_mine <= most;
+            if (sum < least) least = sum;
+            if (sum > largest) largest = sum;
+        }
+        for (int i = 0; i < N_JOBS; i++) whole = whole && times[i] == 1;
+        even = even && largest - least <= 22;
+    }
+    OK(whole, "each image is dealt once");
+    OK(even, "the most expensive first; sums differ by less than one image");
+    if (sampler_deal(costs, 2, 3, 4, mine, &n_mine, &most) != ERR_OK) abort();
+    OK(n_mine == 0 && most == 1, "fewer images than ranks");
+}
+
 int main(void)
 {
-    tap_plan(9);
+    tap_plan(12);
     test_sets();
     test_shards();
     test_efficiency();
     test_odd();
+    test_deal();
     OK(mem_live() == 0, "nothing leaks");
     return tap_done();
 }

@@ -9,12 +9,12 @@
 #include "base/mem.h"
 #include "base/rng.h"
 
-/* Batches of samples of unequal cost: queues by group, and longest processing time first (Graham, "Bounds on
- * multiprocessing timing anomalies", 1969) with room for a fixed number of samples. Nothing here allocates. */
+/* Samples of unequal cost: queues by group, and longest processing time first (Graham, "Bounds on multiprocessing timing
+ * anomalies", 1969) with room for a fixed number of samples. */
 typedef struct balance_item {
     int64_t index; /* of the sample */
     sampler_weight_t weight;
-    int64_t place; /* used by balance_deal */
+    int64_t place; /* before they are dealt */
     int shard;
 } balance_item_t;
 
@@ -114,12 +114,9 @@ static void spread(balance_shard_t *shards, int first, int n)
     }
 }
 
-/* Deals a batch: the most expensive sample first, each to the shard with the least so far that has room. Of shards
- * with equally many samples, the loads are then spread so that consecutive shards together have about the same, too.
- *
- *   items   [n] sorted by shard, then group, then place
- *   shards  [n_shards] with n set, which add up to n; those with more samples come first */
-static void balance_deal(balance_item_t *items, int64_t n, balance_shard_t *shards, int n_shards)
+/* Deals samples: the most expensive first, each to the shard with the least so far that has room. Leaves them sorted by
+ * cost. */
+static void balance_deal_out(balance_item_t *items, int64_t n, balance_shard_t *shards, int n_shards)
 {
     for (int64_t i = 0; i < n; i++) items[i].place = i;
     qsort(items, (size_t)n, sizeof *items, by_cost);
@@ -130,6 +127,37 @@ static void balance_deal(balance_item_t *items, int64_t n, balance_shard_t *shar
         shards[to].left--;
         items[i].shard = to;
     }
+}
+
+err_t sampler_deal(const double *costs, int64_t n, int rank, int size, int64_t *mine, int64_t *n_mine,
+                   int64_t *most)
+{
+    balance_item_t *items = NULL;
+    balance_shard_t *ranks = NULL;
+    err_t err;
+    TRY_OUT(err, mem_new_array(n, sizeof *items, "dealing work", &items));
+    TRY_OUT(err, mem_new_array(size, sizeof *ranks, "dealing work", &ranks));
+    for (int64_t i = 0; i < n; i++) items[i].weight.cost = costs[i];
+    for (int r = 0; r < size; r++) ranks[r].n = n;
+    balance_deal_out(items, n, ranks, size);
+    *n_mine = *most = 0;
+    for (int64_t i = 0; i < n; i++)
+        if (items[i].shard == rank) mine[(*n_mine)++] = items[i].place;
+    for (int r = 0; r < size; r++)
+        if (n - ranks[r].left > *most) *most = n - ranks[r].left;
+out:
+    mem_free(&items);
+    mem_free(&ranks);
+    return err;
+}
+
+/* Deals a batch. Of shards with equally many samples, the loads are then spread so that consecutive shards together have about the same, too.
+ *
+ *   items   [n] sorted by shard, then group, then place
+ *   shards  [n_shards] with n set, which add up to n; those with more samples come first */
+static void balance_deal(balance_item_t *items, int64_t n, balance_shard_t *shards, int n_shards)
+{
+    balance_deal_out(items, n, shards, n_shards);
     for (int first = 0, end; first < n_shards; first = end) {
         for (end = first; end < n_shards && shards[end].n == shards[first].n;) end++;
         spread(shards, first, end - first);

@@ -95,4 +95,13 @@ int64_t sampler_block(const sampler_t *sampler);
  * *first. */
 int64_t sampler_split(int64_t n, int part, int n_parts, int64_t grain, int64_t *first);
 
+/* Deals work of known cost to ranks, every rank computing the same: the most expensive first, of equal ones the first,
+ * each to the rank with the least so far, of equal ones the first.
+ *
+ *   costs  [n] ≥ 0
+ *   mine   [n] receives the indices dealt to `rank`, the most expensive first; their number is *n_mine
+ *   most   the largest number dealt to any rank */
+err_t sampler_deal(const double *costs, int64_t n, int rank, int size, int64_t *mine, int64_t *n_mine,
+                   int64_t *most);
+
 #endif

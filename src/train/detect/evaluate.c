@@ -19,46 +19,6 @@
 #include "train/feed/data.h"
 #include "train/task/task.h"
 
-typedef struct job {
-    int64_t cost, index;
-} job_t;
-
-typedef struct load {
-    int64_t cost, n;
-} load_t;
-
-static int by_cost(const void *a, const void *b)
-{
-    const job_t *x = a, *y = b;
-    if (x->cost != y->cost) return x->cost > y->cost ? -1 : 1;
-    return (x->index > y->index) - (x->index < y->index);
-}
-
-/* Longest processing time first: Graham, "Bounds on multiprocessing timing anomalies", 1969. */
-err_t deal(const int64_t *costs, int64_t n, int rank, int size, int64_t *mine, int64_t *n_mine, int64_t *most)
-{
-    job_t *jobs = NULL;
-    load_t *loads = NULL;
-    err_t err;
-    TRY_OUT(err, mem_new_array(n, sizeof *jobs, "dealing work", &jobs));
-    TRY_OUT(err, mem_new_array(size, sizeof *loads, "dealing work", &loads));
-    for (int64_t i = 0; i < n; i++) jobs[i] = (job_t){costs[i], i};
-    qsort(jobs, (size_t)n, sizeof *jobs, by_cost);
-    *n_mine = *most = 0;
-    for (int64_t i = 0; i < n; i++) {
-        int to = 0;
-        for (int r = 1; r < size; r++)
-            if (loads[r].cost < loads[to].cost) to = r;
-        loads[to].cost += jobs[i].cost;
-        if (++loads[to].n > *most) *most = loads[to].n;
-        if (to == rank) mine[(*n_mine)++] = jobs[i].index;
-    }
-out:
-    mem_free(&jobs);
-    mem_free(&loads);
-    return err;
-}
-
 /* What all ranks detect, collected on rank 0. The outcome does not depend on the number of ranks or the order of
  * images. */
 typedef struct gather {
@@ -236,7 +196,7 @@ static err_t place_image(detection_evaluator_t *e, int64_t image, canvas_place_t
 
 /* Marks the image's canvas as needed, and that of the image turned, whose orientation is not known yet. Returns the
  * area. Images that cannot be placed are reported in a run, with those that cannot be read. */
-static err_t need_canvas(detection_evaluator_t *e, int64_t image, bool *needed, int64_t *area)
+static err_t need_canvas(detection_evaluator_t *e, int64_t image, bool *needed, double *area)
 {
     const detection_evaluator_options_t *o = &e->options;
     const bool forgives = o->bad && o->bad->max > 0;
@@ -247,7 +207,7 @@ static err_t need_canvas(detection_evaluator_t *e, int64_t image, bool *needed, 
     if (err == ERR_DATA && forgives) return ERR_OK;
     TRY(err);
     needed[place.index] = true;
-    *area = place.canvas.height * place.canvas.width;
+    *area = (double)(place.canvas.height * place.canvas.width);
     if (canvas_place(o->canvases, (map_size_t){size.width, size.height}, "", &place) == ERR_OK)
         needed[place.index] = true;
     return ERR_OK;
@@ -256,7 +216,7 @@ static err_t need_canvas(detection_evaluator_t *e, int64_t image, bool *needed, 
 static err_t deal_images(detection_evaluator_t *e)
 {
     bool needed[CANVAS_MAX] = {false};
-    int64_t *areas = NULL;
+    double *areas = NULL;
     err_t err;
     TRY_OUT(err, mem_new_array(e->n_images, sizeof *areas, "dealing images", &areas));
     TRY_OUT(err, mem_new_array(e->n_images, sizeof *e->mine, "dealing images", &e->mine));
@@ -270,7 +230,8 @@ static err_t deal_images(detection_evaluator_t *e)
     for (int i = 0; i < all->n; i++)
         if (needed[i]) kept->size[kept->n++] = all->size[i];
     if (kept->n == 0) *kept = *all;
-    TRY_OUT(err, deal(areas, e->n_images, e->comm->rank, e->comm->size, e->mine, &e->n_mine, &e->n_most));
+    TRY_OUT(err,
+            sampler_deal(areas, e->n_images, e->comm->rank, e->comm->size, e->mine, &e->n_mine, &e->n_most));
     for (int64_t i = 0; i < e->n_mine; i++) e->mine[i] = image_at(e, e->mine[i]);
 out:
     mem_free(&areas);
