@@ -4,6 +4,7 @@
 #include "train/start/options.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #include "base/log.h"
 #include "base/mem.h"
@@ -17,13 +18,17 @@ static err_t parse_options(const cmd_context_t *context, train_options_t *option
     TRY(train_options_read_config(options, storage));
     TRY(console_apply(&options->console));
     TRY(dataset_check_name(options->data));
+    if (train_options_given(options, "augment-flip"))
+        log_warn("--augment-flip is an earlier name of --flip, which flips IDX files and digits, too");
     return train_options_check(options);
 }
 
 static err_t print_config(const train_options_t *options)
 {
-    static const char *const without[] = {"config", "print-config", "preview", NULL};
+    const char *without[] = {"config", "print-config", "preview", "augment-flip", NULL, NULL};
     char *text;
+    /* By default it depends on the data. */
+    if (strcmp(transform_flip(&options->transform), "auto") == 0) without[4] = "flip";
     TRY(opt_config_write(options->groups, train_options_groups(options), without, &text));
     if (log_speaks()) fputs(text, stdout);
     mem_free(&text);

@@ -102,11 +102,27 @@ END
     cmp a.png again.png
     preview 0 seed.png --data "$tiny" --seed 2
     run -1 diff -q a.png.names seed.png.names
-    for option in --augment-rotate=30 --augment-flip --jitter-brightness=0.5; do
+    for option in --augment-rotate=30 --jitter-brightness=0.5 --flip; do
         preview 0 b.png --data "$tiny" "$option"
         diff a.png.names b.png.names
         [ "$(paste <(tiles a.png) <(tiles b.png) | awk '$1 != $2' | wc -l)" -gt 3 ]
     done
+    # The earlier name of --flip, as an option and in a file.
+    preview 0 c.png --data "$tiny" --augment-flip
+    [[ $output == *"--augment-flip is an earlier name of --flip"* ]]
+    cmp b.png c.png
+    printf '%s\n' 'flip = true' 'augment-flip = true' >earlier.conf
+    preview 0 c.png --data "$tiny" --config earlier.conf
+    [[ $output == *"--augment-flip is an earlier name of --flip"* ]]
+    cmp b.png c.png
+    echo 'augment-flip = false' >earlier.conf
+    preview 0 c.png --data "$tiny" --config earlier.conf --flip
+    cmp b.png c.png
+    # Without it the data decides, also in a file of --print-config.
+    "$dptrain" train --data "$tiny" --print-config >now.conf
+    [ "$(grep -c flip now.conf)" -eq 0 ]
+    preview 0 c.png --config now.conf
+    cmp a.png c.png
 }
 
 @test "folders, several labels, crops, and detectors: names of classes and files; the detector's are the images of step 1" {

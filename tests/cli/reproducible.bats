@@ -26,7 +26,7 @@ same_state() { # CHECKPOINT CHECKPOINT
 
 # Batch norm, dropout, augmentation, accumulation, clipping, a moving average, a ragged last batch.
 everything=(--model mnist-cnn-bn --batch 60 --epochs 2 --accumulate 2 --optimizer adadelta --lr 1 --schedule plateau
-    --plateau-patience 1 --clip-norm 1 --ema 0.9 --augment-rotate 8 --augment-shift 0.08 --augment-flip
+    --plateau-patience 1 --clip-norm 1 --ema 0.9 --augment-rotate 8 --augment-shift 0.08 --flip
     --label-smoothing 0.1 --weight-decay 1e-4)
 
 @test "1, 2 and 4 ranks train the same bits, including batch norm and dropout" {

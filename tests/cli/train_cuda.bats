@@ -132,7 +132,7 @@ ends_with() { # CODE WORDS COMMAND...
 }
 
 @test "batch norm, dropout, augmentation, AdamW, a moving average: as on the CPU, the same bits recorded or not" {
-    with=(--model mnist-cnn-bn --batch 4 --steps 12 --optimizer adamw --ema 0.9 --augment-rotate 8 --augment-flip)
+    with=(--model mnist-cnn-bn --batch 4 --steps 12 --optimizer adamw --ema 0.9 --augment-rotate 8 --flip)
     on_cpu "$out-cpu" "${with[@]}"
     for graph in on off; do on_gpu "$out-$graph" "${with[@]}" "${im2col[@]}" --cuda-graph "$graph"; done
     close_curves "$out-cpu" "$out-on" 1e-5 2

@@ -128,7 +128,7 @@ look() { # ARGUMENTS...   -> output, with a preview for a training
 
 @test "affine maps join crops and jitter: the same on any number of ranks and loader threads, and resumed" {
     with=(--steps 8 --crop-scale 0.3 --jitter-contrast 0.3 --augment-rotate 20 --augment-shift 0.1 --augment-shear 5
-        --augment-zoom 0.2 --augment-flip)
+        --augment-zoom 0.2 --flip)
     image_run 0 "$out" "${with[@]}" --loader-threads 1 --checkpoint-every 3 >"$BATS_TEST_TMPDIR/said"
     grep -q 'random crops, 30 % or more of the area, flipped at random, moved by affine maps, colours jittered; evaluation: center' \
         "$BATS_TEST_TMPDIR/said"

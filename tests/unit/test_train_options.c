@@ -203,15 +203,67 @@ static void check_resume(void)
        "a run from before --lr-batch goes on");
 }
 
+static const char *flip_of(const parsed_t *p)
+{
+    return transform_flip(&p->options.transform);
+}
+
+/* One option for data of any kind, which was two: --flip, on, for images of any size, and --augment-flip, off, for those in
+ * memory. */
+static void check_flip(void)
+{
+    static const struct {
+        char *words[3];
+        const char *flip;
+    } cases[] = {{{NULL}, "auto"},
+                 {{"--flip", NULL}, "true"},
+                 {{"--no-flip", NULL}, "false"},
+                 {{"--augment-flip", NULL}, "true"},
+                 {{"--no-augment-flip", NULL}, "auto"},
+                 {{"--flip", "--no-augment-flip", NULL}, "auto"}};
+    parsed_t p;
+    bool right = true;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        parse(&p, (char **)cases[i].words);
+        right = right && p.err == ERR_OK && strcmp(flip_of(&p), cases[i].flip) == 0;
+    }
+    OK(right, "--flip, its earlier name, and neither");
+    parse(&p, WORDS("--augment-flip", "--no-flip"));
+    OK(p.err == ERR_USAGE && strstr(err_message(), "--augment-flip"), "a contradiction: %s", err_message());
+
+    static const char *const saved[][2] = {{"flip = true\naugment-flip = false\n", "auto"},
+                                           {"flip = true\naugment-flip = true\n", "true"},
+                                           {"flip = false\naugment-flip = false\n", "false"}};
+    for (size_t i = 0; i < sizeof saved / sizeof *saved; i++)
+        right = right && resume(&p, saved[i][0], WORDS("--out", "b")) == ERR_OK &&
+                strcmp(flip_of(&p), saved[i][1]) == 0;
+    OK(right, "what checkpoints of earlier versions say");
+    OK(resume(&p, saved[1][0], WORDS("--flip")) == ERR_OK && strcmp(flip_of(&p), "true") == 0 &&
+           resume(&p, saved[1][0], WORDS("--augment-flip")) == ERR_OK &&
+           resume(&p, saved[2][0], WORDS("--no-flip")) == ERR_OK,
+       "the same may be given again, by either name");
+    OK(resume(&p, saved[0][0], WORDS("--flip")) == ERR_USAGE &&
+           strstr(err_message(), "--flip true (it was auto)"),
+       "… but no other: %s", err_message());
+    OK(resume(&p, saved[2][0], WORDS("--augment-flip")) == ERR_USAGE &&
+           strstr(err_message(), "--flip true (it was false)"),
+       "… by either name: %s", err_message());
+    char *now = saved_by(WORDS("--flip"));
+    OK(now && resume(&p, now, WORDS("--out", "b")) == ERR_OK && strcmp(flip_of(&p), "true") == 0,
+       "what is saved is read");
+    mem_free(&now);
+}
+
 int main(void)
 {
-    tap_plan(6 + 9 + 4 + 11 + 24 + 12 + 1);
+    tap_plan(6 + 9 + 4 + 11 + 24 + 12 + 7 + 1);
     check_defaults_and_conflicts();
     check_scale();
     check_algorithms();
     check_intervals();
     check_evaluation();
     check_resume();
+    check_flip();
     OK(mem_live() == 0, "allocations balance");
     return tap_done();
 }

@@ -101,9 +101,7 @@ const opt_t random_affine_option_table[] = {
      OPT_MORE},
     {"augment-zoom", OPT_REAL, FIELD(zoom), "0", 0, 0.9, NULL, "FRACTION",
      "random scaling of height and width, each by a factor of 1 ± FRACTION", OPT_MORE},
-    {"augment-flip", OPT_FLAG, FIELD(flip), "false", 0, 0, NULL, NULL,
-     "random horizontal flip of IDX files and digits, with probability 1/2; folders and shards: see --flip",
-     OPT_MORE},
+    {"augment-flip", OPT_FLAG, FIELD(flip), "false", 0, 0, NULL, NULL, "earlier name of --flip", OPT_HIDDEN},
 };
 const int n_random_affine_options = sizeof random_affine_option_table / sizeof random_affine_option_table[0];
 

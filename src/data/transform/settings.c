@@ -29,7 +29,8 @@ const opt_t transform_option_table[] = {
     {"eval-crop", OPT_CHOICE, FIELD(eval_crop), "auto", 0, 0, eval_crops, NULL,
      "evaluation crop; auto: center; with annotations: warp", OPT_MORE},
     {"flip", OPT_FLAG, FIELD(flip), "true", 0, 0, NULL, NULL,
-     "random horizontal flip in training, with probability 1/2", OPT_MORE},
+     "random horizontal flip in training, with probability 1/2; IDX files and digits: only if it is given",
+     OPT_MORE},
     {"jitter-brightness", OPT_REAL, FIELD(brightness), "0", 0, 1, NULL, "X",
      "random brightness factor in training, within 1 ± X", OPT_MORE},
     {"jitter-contrast", OPT_REAL, FIELD(contrast), "0", 0, 1, NULL, "X",
@@ -76,6 +77,11 @@ err_t transform_check(const transform_options_t *o)
     if (o->affine.flip && !o->flip)
         RAISE(ERR_USAGE, "--augment-flip and --no-flip contradict each other; give one of them");
     return ERR_OK;
+}
+
+const char *transform_flip(const transform_options_t *o)
+{
+    return o->affine.flip ? "true" : o->flip ? "auto" : "false";
 }
 
 bool transform_moves(const transform_settings_t *s)
@@ -125,7 +131,7 @@ static err_t resolve_detection(const transform_settings_t *s)
         RAISE(ERR_USAGE,
               "--input-size, --crop, --crop-scale and --eval-crop do not apply to --task detect, which "
               "shows whole images; see --min-size, --max-size and --canvas");
-    if (transform_jitters(s) || random_affine_active(&s->affine))
+    if (transform_jitters(s) || random_affine_moves(&s->affine))
         RAISE(ERR_USAGE,
               "--jitter-... and --augment-... do not apply to --task detect, which flips images and "
               "draws one of several sizes of --min-size");

@@ -58,7 +58,7 @@ typedef struct transform_options {
     int64_t input_size;
     const char *task, *crop, *eval_crop;
     double crop_scale, brightness, contrast, saturation;
-    bool flip;
+    bool flip;                     /* images of any size; those in memory: affine.flip */
     random_affine_ranges_t affine; /* set by random_affine_option_table */
 } transform_options_t;
 
@@ -80,6 +80,10 @@ typedef struct transform_settings {
 } transform_settings_t;
 
 transform_settings_t transform_settings(const transform_options_t *options);
+
+/* "true", "false", or "auto": images of any size are flipped, those in memory are not. Config files and checkpoints say it
+ * by two options, --flip and --augment-flip, which were for one and the other. */
+const char *transform_flip(const transform_options_t *options);
 
 /* ERR_USAGE: options that contradict each other for any images. */
 err_t transform_check(const transform_options_t *options);

@@ -315,8 +315,10 @@ static err_t check_evaluation(train_options_t *o)
 }
 
 /* Alternatives: one on the command line overrides the other in a config file. */
-static const char *const pairs[][2] = {
-    {"epochs", "steps"}, {"batch", "batch-per-rank"}, {"target", "target-accuracy"}};
+static const char *const pairs[][2] = {{"epochs", "steps"},
+                                       {"batch", "batch-per-rank"},
+                                       {"target", "target-accuracy"},
+                                       {"flip", "augment-flip"}};
 
 /* Whether the alternative to an option is given. */
 static bool is_settled(const train_options_t *o, const char *key)
@@ -334,15 +336,15 @@ err_t train_options_read_config(train_options_t *options, char **storage)
     if (!options->config) return ERR_OK;
     opt_group_t *groups = options->groups;
     uint64_t settled[TRAIN_N_GROUPS] = {0};
-    for (int g = 0; g < TRAIN_SECTIONS; g++)
+    for (int g = 0; g < TRAIN_N_GROUPS; g++)
         for (int i = 0; i < groups[g].n; i++)
             if (is_settled(options, groups[g].table[i].key))
                 settled[g] |= ((uint64_t)1 << i) & ~groups[g].given;
     /* Given options are not read from the file. */
-    for (int g = 0; g < TRAIN_SECTIONS; g++) groups[g].given |= settled[g];
+    for (int g = 0; g < TRAIN_N_GROUPS; g++) groups[g].given |= settled[g];
     err_t err = fs_read_text(options->config, MAX_CONFIG, &text);
     if (err == ERR_OK) err = opt_config_read(groups, TRAIN_N_GROUPS, text, options->config, storage);
-    for (int g = 0; g < TRAIN_SECTIONS; g++) groups[g].given &= ~settled[g];
+    for (int g = 0; g < TRAIN_N_GROUPS; g++) groups[g].given &= ~settled[g];
     mem_free(&text);
     return err;
 }
@@ -505,6 +507,9 @@ err_t train_options_check(train_options_t *o)
     TRY(settle_scale(&o->schedule, train_options_given(o, "lr-scale")));
     TRY(check_reproducible(o));
     if (strcmp(o->resume, "none") == 0) TRY(train_options_check_scale(o));
+    /* Both are in files of --print-config of earlier versions. */
+    if (train_options_given(o, "flip") && !train_options_given(o, "augment-flip"))
+        o->transform.affine.flip = o->transform.flip;
     TRY(transform_check(&o->transform));
     /* --print-config writes the default, which is not a request. */
     if (!o->weights && strcmp(o->weights_names, "torchvision") != 0)
@@ -548,8 +553,13 @@ err_t train_options_inherit(train_options_t *options, const char *saved, char **
                 opt_copy(&groups[g], &old.groups[g], i);
                 continue;
             }
+            if (strcmp(key, "augment-flip") == 0) continue; /* goes with flip */
             opt_text(&groups[g], i, now, sizeof now);
             opt_text(&old.groups[g], i, then, sizeof then);
+            if (strcmp(key, "flip") == 0) {
+                snprintf(now, sizeof now, "%s", transform_flip(&options->transform));
+                snprintf(then, sizeof then, "%s", transform_flip(&old.transform));
+            }
             if (strcmp(now, then) == 0 || opt_listed(may_change, key)) continue;
             size_t used = strlen(refused);
             snprintf(refused + used, sizeof refused - used, "%s--%s %.40s (it was %.40s)", used ? ", " : "",

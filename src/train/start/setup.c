@@ -36,7 +36,7 @@ static err_t check_transform(train_input_t *input)
     const dataset_info_t *info = &input->dataset->info;
     if (!input->dataset->read)
         return transform_resolve_in_memory(&input->transform, info->channels, input->where);
-    if (!info->transform[0] && random_affine_active(&input->transform.affine))
+    if (!info->transform[0] && random_affine_moves(&input->transform.affine))
         RAISE(ERR_USAGE,
               "--augment-... options do not apply to %s with --input-size: its pixels are already random",
               input->where);
