@@ -20,10 +20,7 @@ enum { FEW_IMAGES = 4096 };
 
 typedef struct impl {
     coco_layout_t layout;
-    char folders[SPLIT_COUNT][FS_PATH_MAX]; /* of the images */
-    coco_t *coco[SPLIT_COUNT];              /* NULL: the split is absent */
-    coco_image_t *images[SPLIT_COUNT];      /* those that are used, by their files' names */
-    source_entry_t *entries[SPLIT_COUNT];
+    coco_t *coco[SPLIT_COUNT]; /* NULL: the split is absent */
     coco_names_t names[SPLIT_COUNT];
 } impl_t;
 
@@ -139,7 +136,7 @@ static err_t settle_missing(source_t *source, split_t split, int64_t n_missing, 
     impl_t *impl = source->impl;
     const coco_t *coco = impl->coco[split];
     const list_rules_t *rules = source->rules;
-    const char *folder = impl->folders[split];
+    const char *folder = source->folders[split];
     char where[2 * FS_PATH_MAX] = "";
     if (n_missing == 0) return ERR_OK;
     find_elsewhere(impl, split, first, 2 * n_missing > coco->n_images, where, sizeof where);
@@ -149,9 +146,9 @@ static err_t settle_missing(source_t *source, split_t split, int64_t n_missing, 
     if (rules && rules->skip_missing) {
         int64_t n = 0;
         for (int64_t i = 0; i < coco->n_images; i++) {
-            if (impl->entries[split][i].n_bytes < 0) continue;
-            impl->images[split][n] = impl->images[split][i];
-            impl->entries[split][n++] = impl->entries[split][i];
+            if (source->entries[split][i].n_bytes < 0) continue;
+            source->samples[split][n] = source->samples[split][i];
+            source->entries[split][n++] = source->entries[split][i];
         }
         source->n_samples[split] = n;
         source_tell(source,
@@ -168,7 +165,7 @@ static err_t settle_missing(source_t *source, split_t split, int64_t n_missing, 
               n_missing, coco->n_images, list_of(impl, split), n_missing > 1 ? "are" : "is", folder, first,
               where);
     for (int64_t i = 0; i < coco->n_images; i++)
-        if (impl->entries[split][i].n_bytes < 0) impl->entries[split][i].n_bytes = 0;
+        if (source->entries[split][i].n_bytes < 0) source->entries[split][i].n_bytes = 0;
     return ERR_OK;
 }
 
@@ -182,9 +179,9 @@ typedef struct measured {
 static err_t measure_file(const source_t *source, int fd, split_t split, int64_t i, measured_t *m)
 {
     impl_t *impl = source->impl;
-    coco_image_t *image = &impl->images[split][i];
-    source_entry_t *entry = &impl->entries[split][i];
-    const char *folder = impl->folders[split], *other = NULL;
+    sample_t *image = &source->samples[split][i];
+    source_entry_t *entry = &source->entries[split][i];
+    const char *folder = source->folders[split], *other = NULL;
     bool found = false;
     *entry = (source_entry_t){-1, image->width, image->height, -1, 0};
     if (coco_name_is_path(image->name))
@@ -208,7 +205,8 @@ static err_t measure_file(const source_t *source, int fd, split_t split, int64_t
     if (m->n_twice++ == 0) m->twice = i;
     if (m->n_twice > FEW_IMAGES) return ERR_OK;
     /* Two images of the list that are one file: the same photo twice, or names that have become the same. */
-    const coco_image_t *images = impl->images[split], *listed = impl->coco[split]->images;
+    const sample_t *images = source->samples[split];
+    const coco_image_t *listed = impl->coco[split]->images;
     for (int64_t k = 0; k < i; k++)
         if (strcmp(images[k].name, image->name) == 0 && strcmp(listed[k].name, listed[i].name) != 0)
             RAISE(ERR_DATA,
@@ -236,7 +234,7 @@ static err_t measure_files(source_t *source, int fd, split_t split)
                     " name%s differ%s from %s file's path only in how %s written; first: %s is %s",
                     list_of(impl, split), m.n_renamed, m.n_renamed > 1 ? "s" : "", m.n_renamed > 1 ? "" : "s",
                     m.n_renamed > 1 ? "their" : "its", m.n_renamed > 1 ? "they are" : "it is",
-                    coco->images[m.renamed].name, impl->images[split][m.renamed].name);
+                    coco->images[m.renamed].name, source->samples[split][m.renamed].name);
     if (m.n_twice > 0)
         source_note(source,
                     "%s: %" PRId64
@@ -275,7 +273,7 @@ static err_t find_folder(source_t *source, split_t split, bool *found)
     }
     *found = root != NULL;
     if (!root) TRY_OUT(err, coco_roots_guess(&roots, &root));
-    err = fs_join(impl->folders[split], "", root);
+    err = fs_join(source->folders[split], "", root);
 out:
     coco_roots_free(&roots);
     return err;
@@ -287,7 +285,7 @@ static err_t note_absent(source_t *source, split_t split)
     impl_t *impl = source->impl;
     source_note(source, "%s is not used: its images are not here", list_of(impl, split));
     coco_free(&impl->coco[split]);
-    impl->folders[split][0] = '\0';
+    source->folders[split][0] = '\0';
     return ERR_OK;
 }
 
@@ -308,17 +306,27 @@ static err_t open_split(source_t *source, split_t split)
     }
     TRY(find_folder(source, split, &found));
     if (!found && impl->layout.absent[split] == COCO_MAY_BE_ABSENT) return note_absent(source, split);
-    TRY(mem_new_array(coco->n_images, sizeof(source_entry_t), "a list of images", &impl->entries[split]));
-    TRY(mem_new_array(coco->n_images, sizeof(coco_image_t), "a list of images", &impl->images[split]));
-    memcpy(impl->images[split], coco->images, (size_t)coco->n_images * sizeof *coco->images);
-    impl->names[split].root = impl->folders[split];
-    source->entries[split] = impl->entries[split];
-    source->n_samples[split] = coco->n_images;
+    TRY(source_list_new(source, split, coco->n_images));
+    for (int64_t i = 0; i < coco->n_images; i++) {
+        const coco_image_t *image = &coco->images[i];
+        source->samples[split][i] = (sample_t){.id = image->id,
+                                               .name = image->name,
+                                               .width = image->width,
+                                               .height = image->height,
+                                               .label = -1,
+                                               .n_annotations = image->n_annotations,
+                                               .annotations = image->annotations,
+                                               .n_truths = image->n_truths,
+                                               .truths = image->truths};
+    }
+    impl->names[split].root = source->folders[split];
     TRY(check_left_out(source, split));
-    int fd = open(impl->folders[split], O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (fd < 0) RAISE(ERR_DATA, "cannot open %s: %s", impl->folders[split], strerror(errno));
+    int fd = open(source->folders[split], O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0) RAISE(ERR_DATA, "cannot open %s: %s", source->folders[split], strerror(errno));
     err_t err = measure_files(source, fd, split);
     close(fd);
+    for (int64_t i = 0; i < source->n_samples[split]; i++)
+        source->samples[split][i].n_bytes = (size_t)source->entries[split][i].n_bytes;
     return err;
 }
 
@@ -476,7 +484,7 @@ static err_t leave_out_root(source_t *source)
 static err_t note_unlisted(source_t *source, split_t split)
 {
     const impl_t *impl = source->impl;
-    const char *folder = impl->folders[split], *first = impl->images[split][0].name,
+    const char *folder = source->folders[split], *first = source->samples[split][0].name,
                *slash = strrchr(first, '/');
     const int n_below = slash ? (int)(slash - first) + 1 : 0;
     char path[FS_PATH_MAX], name[FS_PATH_MAX], example[NAME_MAX + 1] = "";
@@ -488,9 +496,9 @@ static err_t note_unlisted(source_t *source, split_t split)
     err_t err = ERR_OK;
     for (split_t s = 0; s < SPLIT_COUNT; s++)
         for (int64_t i = 0;
-             impl->coco[s] && strcmp(impl->folders[s], folder) == 0 && i < impl->coco[s]->n_images; i++) {
+             impl->coco[s] && strcmp(source->folders[s], folder) == 0 && i < impl->coco[s]->n_images; i++) {
             if (i == FEW_IMAGES) goto out;
-            TRY_OUT(err, intern_text(&listed, impl->images[s][i].name, &word));
+            TRY_OUT(err, intern_text(&listed, source->samples[s][i].name, &word));
         }
     snprintf(name, sizeof name, "%.*s", n_below, first);
     TRY_OUT(err, fs_join(path, folder, name));
@@ -528,7 +536,7 @@ static void describe_layout(source_t *source)
     source->about[0] = '\0';
     char text[SPLIT_COUNT][SOURCE_ABOUT_MAX / 4];
     for (split_t split = 0; split < SPLIT_COUNT; split++) {
-        const char *folder = below_base(impl, impl->folders[split]);
+        const char *folder = below_base(impl, source->folders[split]);
         if (impl->coco[split])
             snprintf(text[split], sizeof text[split], "%s %.60s/ (%.100s)", split_words[split],
                      folder[0] ? folder : ".", list_of(impl, split));
@@ -566,9 +574,9 @@ static err_t note_unused(source_t *source)
         TRY_OUT(err, fs_join(path, layout->base, name));
         for (split_t split = 0; split < SPLIT_COUNT; split++)
             used = used || (impl->coco[split] &&
-                            (is_above(path, impl->folders[split]) || is_above(path, layout->list[split]) ||
-                             (strcmp(impl->folders[split], layout->base) == 0 &&
-                              impl->images[split][0].name[strcspn(impl->images[split][0].name, "/")])));
+                            (is_above(path, source->folders[split]) || is_above(path, layout->list[split]) ||
+                             (strcmp(source->folders[split], layout->base) == 0 &&
+                              source->samples[split][0].name[strcspn(source->samples[split][0].name, "/")])));
         if (!used) coco_add_unused(layout, name, "/");
     }
 out:
@@ -600,7 +608,7 @@ static err_t open_coco(source_t *source, const char *path)
     describe_layout(source);
     for (split_t split = 0; split < SPLIT_COUNT; split++)
         if (impl->coco[split] &&
-            (split == SPLIT_TRAIN || strcmp(impl->folders[SPLIT_TRAIN], impl->folders[split]) != 0))
+            (split == SPLIT_TRAIN || strcmp(source->folders[SPLIT_TRAIN], source->folders[split]) != 0))
             TRY(note_unlisted(source, split));
     if (!train)
         snprintf(source->hint, sizeof source->hint,
@@ -608,8 +616,7 @@ static err_t open_coco(source_t *source, const char *path)
                  "annotations/instances_train.json",
                  list_of(impl, SPLIT_VAL));
     TRY(note_unused(source));
-    const char *const both[SPLIT_COUNT] = {impl->folders[SPLIT_TRAIN], impl->folders[SPLIT_VAL]};
-    return source_look_at_boxes(source, both);
+    return source_look_at_boxes(source);
 }
 
 static void close_coco(source_t *source)
@@ -617,47 +624,9 @@ static void close_coco(source_t *source)
     impl_t *impl = source->impl;
     for (split_t split = 0; impl && split < SPLIT_COUNT; split++) {
         coco_free(&impl->coco[split]);
-        mem_free(&impl->entries[split]);
-        mem_free(&impl->images[split]);
         coco_names_free(&impl->names[split]);
     }
     mem_free(&source->impl);
-}
-
-static err_t describe_coco(const source_t *source, split_t split, int64_t index, source_buffer_t *buffer,
-                           sample_t *out)
-{
-    const impl_t *impl = source->impl;
-    const coco_image_t *image = &impl->images[split][index];
-    (void)buffer;
-    *out = (sample_t){
-        .id = image->id,
-        .name = image->name,
-        .width = image->width,
-        .height = image->height,
-        .label = -1,
-        .n_bytes = (size_t)impl->entries[split][index].n_bytes,
-        .n_annotations = image->n_annotations,
-        .annotations = image->annotations,
-        .n_truths = image->n_truths,
-        .truths = image->truths,
-    };
-    return ERR_OK;
-}
-
-static err_t read_coco(const source_t *source, split_t split, int64_t index, source_buffer_t *buffer,
-                       sample_t *out)
-{
-    const impl_t *impl = source->impl;
-    TRY(describe_coco(source, split, index, buffer, out));
-    return source_load(source, impl->folders[split], buffer, out);
-}
-
-static err_t save_coco(const source_t *source, void **bytes, int64_t *n_bytes)
-{
-    const impl_t *impl = source->impl;
-    const char *const both[SPLIT_COUNT] = {impl->folders[SPLIT_TRAIN], impl->folders[SPLIT_VAL]};
-    return source_list_save(source, both, bytes, n_bytes);
 }
 
 const source_ops_t source_coco = {
@@ -668,8 +637,4 @@ const source_ops_t source_coco = {
     .is = coco_is,
     .open = open_coco,
     .close = close_coco,
-    .read = read_coco,
-    .describe = describe_coco,
-    .save = save_coco,
-    .restore = source_list_restore,
 };

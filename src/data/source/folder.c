@@ -23,11 +23,11 @@ typedef struct file {
     int32_t label;
 } file_t;
 
+/* The images of a split, while they are listed. */
 typedef struct part {
-    char folder[FS_PATH_MAX]; /* "" if there is none */
+    const char *folder; /* "" if there is none */
     int64_t n_files;
     file_t *files;
-    source_entry_t *entries;
 } part_t;
 
 typedef struct folder_id {
@@ -35,10 +35,9 @@ typedef struct folder_id {
     ino_t inode;
 } folder_id_t;
 
+/* While the source is opened. */
 typedef struct impl {
-    arena_t arena; /* names */
-    part_t parts[SPLIT_COUNT];
-    category_t *categories;
+    arena_t *arena;               /* the source's */
     folder_id_t above[MAX_DEPTH]; /* the folders that contain the one being listed */
     int depth;
     /* Files other than images in the folders of classes. */
@@ -186,11 +185,11 @@ static err_t list_images(class_walk_t *w, DIR *dir, folder_names_t *below)
             TRY(source_stat(dirfd(dir), w->path, name, &found, &file.n_bytes, &file.time_ns));
             if (!found) RAISE(ERR_DATA, "%s/%s is a broken link", w->path, name);
             TRY(mem_grow(part->n_files + 1, sizeof *part->files, "a list of images", &part->files));
-            TRY(arena_format(&impl->arena, &file.name, "%s/%s", w->path + w->n_root, name));
+            TRY(arena_format(impl->arena, &file.name, "%s/%s", w->path + w->n_root, name));
             part->files[part->n_files++] = file;
         } else if (fs_entry_is_folder(dir, entry)) {
             TRY(check_name(w->path, name));
-            TRY(folder_add_name(&impl->arena, below, name));
+            TRY(folder_add_name(impl->arena, below, name));
         } else {
             if (n_others++ == 0 || strcmp(name, first) < 0) snprintf(first, sizeof first, "%s", name);
             w->n_archives += folder_is_archive(name);
@@ -269,7 +268,7 @@ static err_t hint_of_one_class(impl_t *impl, char path[FS_PATH_MAX], const char 
     err_t err = ERR_OK;
     for (;;) {
         const size_t n = strlen(path);
-        TRY_OUT(err, folder_list(&impl->arena, path, &l));
+        TRY_OUT(err, folder_list(impl->arena, path, &l));
         if (l.n_images > 0 || l.folders.n != 1 || n + strlen(l.folders.names[0]) + 1 >= FS_PATH_MAX) break;
         snprintf(path + n, FS_PATH_MAX - n, "/%s", l.folders.names[0]);
         folder_list_free(&l);
@@ -321,46 +320,50 @@ static err_t report_empty_class(const class_walk_t *w, int64_t n_empty)
 /* Lists the images of a split. The first that is opened brings the classes. */
 static err_t open_part(source_t *source, split_t split, const folder_names_t *classes)
 {
-    impl_t *impl = source->impl;
-    part_t *part = &impl->parts[split];
+    const char *folder = source->folders[split];
+    part_t part = {.folder = folder};
     class_walk_t empty = {.n_others = 0};
     int64_t n_empty = 0;
+    err_t err = ERR_OK;
     if (!source->categories) {
-        if (classes->n > INT32_MAX) RAISE(ERR_DATA, "%s has more than %d classes", part->folder, INT32_MAX);
-        TRY(mem_new_array(classes->n, sizeof *impl->categories, "classes", &impl->categories));
+        category_t *categories;
+        if (classes->n > INT32_MAX) RAISE(ERR_DATA, "%s has more than %d classes", folder, INT32_MAX);
+        TRY(arena_new(&source->arena, (size_t)classes->n * sizeof *categories, &categories));
         for (int64_t i = 0; i < classes->n; i++) {
-            TRY(check_name(part->folder, classes->names[i]));
-            impl->categories[i] = (category_t){i, classes->names[i], ""};
+            TRY(check_name(folder, classes->names[i]));
+            categories[i] = (category_t){i, classes->names[i], ""};
         }
         source->n_categories = (int32_t)classes->n;
-        source->categories = impl->categories;
+        source->categories = categories;
     }
     for (int64_t i = 0; i < classes->n; i++) {
-        const int64_t n_before = part->n_files;
-        class_walk_t w = {source, part, classes, find_label(source, classes->names[i]), .n_others = 0};
+        const int64_t n_before = part.n_files;
+        class_walk_t w = {source, &part, classes, find_label(source, classes->names[i]), .n_others = 0};
         if (w.label < 0)
-            RAISE(ERR_DATA, "%s has the class %s, which the training images lack", part->folder,
-                  classes->names[i]);
-        TRY(fs_join(w.path, part->folder, classes->names[i]));
+            RAISE_OUT(err, ERR_DATA, "%s has the class %s, which the training images lack", folder,
+                      classes->names[i]);
+        TRY_OUT(err, fs_join(w.path, folder, classes->names[i]));
         w.n_root = strlen(w.path) - strlen(classes->names[i]);
-        TRY(walk_folder(&w, true));
-        if (part->n_files > n_before)
-            qsort(part->files + n_before, (size_t)(part->n_files - n_before), sizeof *part->files,
+        TRY_OUT(err, walk_folder(&w, true));
+        if (part.n_files > n_before)
+            qsort(part.files + n_before, (size_t)(part.n_files - n_before), sizeof *part.files,
                   compare_files);
         else if (n_empty++ == 0)
             empty = w;
     }
-    if (split == SPLIT_TRAIN && n_empty > 0) return report_empty_class(&empty, n_empty);
-    if (part->n_files == 0) RAISE(ERR_DATA, "%s holds no image (.png, .jpg, .jpeg)", part->folder);
-    TRY(mem_new_array(part->n_files, sizeof *part->entries, "a list of images", &part->entries));
-    for (int64_t i = 0; i < part->n_files; i++) {
-        const file_t *file = &part->files[i];
-        part->entries[i] =
+    if (split == SPLIT_TRAIN && n_empty > 0) TRY_OUT(err, report_empty_class(&empty, n_empty));
+    if (part.n_files == 0) RAISE_OUT(err, ERR_DATA, "%s holds no image (.png, .jpg, .jpeg)", folder);
+    TRY_OUT(err, source_list_new(source, split, part.n_files));
+    for (int64_t i = 0; i < part.n_files; i++) {
+        const file_t *file = &part.files[i];
+        source->samples[split][i] =
+            (sample_t){.id = i, .name = file->name, .label = file->label, .n_bytes = (size_t)file->n_bytes};
+        source->entries[split][i] =
             (source_entry_t){.n_bytes = file->n_bytes, .label = file->label, .time_ns = file->time_ns};
     }
-    source->entries[split] = part->entries;
-    source->n_samples[split] = part->n_files;
-    return ERR_OK;
+out:
+    mem_free(&part.files);
+    return err;
 }
 
 /* The folder of each role; NULL if there is none. Of several names of a role, the one with images. */
@@ -422,7 +425,7 @@ static err_t check_not_named_splits(impl_t *impl, const char *path, const folder
         folder_list_t l = {.n_images = 0};
         char below[FS_PATH_MAX];
         TRY(fs_join(below, path, classes->names[i]));
-        err_t err = folder_list(&impl->arena, below, &l);
+        err_t err = folder_list(impl->arena, below, &l);
         deep = l.folders.n > 0 && l.n_images == 0;
         folder_list_free(&l);
         TRY(err);
@@ -462,21 +465,21 @@ static const char *why_unfit(const source_t *source, const char *path, const fol
 static err_t open_training(source_t *source, layout_t *layout)
 {
     impl_t *impl = source->impl;
-    part_t *part = &impl->parts[SPLIT_TRAIN];
+    char *folder = source->folders[SPLIT_TRAIN];
     const char *train = layout->of[FOLDER_TRAIN];
     const int depth = impl->depth;
     if (!train && layout->classes.n == 0) return ERR_OK;
     if (!train) {
-        TRY(fs_join(part->folder, "", source->path));
-        TRY(check_not_named_splits(impl, part->folder, &layout->classes));
+        TRY(fs_join(folder, "", source->path));
+        TRY(check_not_named_splits(impl, folder, &layout->classes));
         return open_part(source, SPLIT_TRAIN, &layout->classes);
     }
-    TRY(fs_join(part->folder, source->path, train));
-    TRY(folder_list(&impl->arena, part->folder, &layout->train));
-    TRY(check_not_class(part->folder, train, &layout->train, &layout->classes));
-    if (layout->train.folders.n == 0) return folder_report_no_classes(part->folder, &layout->train, NULL);
-    TRY(check_not_splits(part->folder, &layout->train.folders));
-    TRY(enter_path(impl, part->folder));
+    TRY(fs_join(folder, source->path, train));
+    TRY(folder_list(impl->arena, folder, &layout->train));
+    TRY(check_not_class(folder, train, &layout->train, &layout->classes));
+    if (layout->train.folders.n == 0) return folder_report_no_classes(folder, &layout->train, NULL);
+    TRY(check_not_splits(folder, &layout->train.folders));
+    TRY(enter_path(impl, folder));
     TRY(open_part(source, SPLIT_TRAIN, &layout->train.folders));
     impl->depth = depth;
     return ERR_OK;
@@ -485,24 +488,24 @@ static err_t open_training(source_t *source, layout_t *layout)
 static err_t open_validation(source_t *source, layout_t *layout)
 {
     impl_t *impl = source->impl;
-    const char *train = impl->parts[SPLIT_TRAIN].folder;
-    part_t *part = &impl->parts[SPLIT_VAL];
+    const char *train = source->folders[SPLIT_TRAIN];
+    char *folder = source->folders[SPLIT_VAL];
     const folder_role_t role = validation_role((const char *const *)layout->of);
     folder_list_t *l = &layout->validation;
     if (role == FOLDER_OTHER) return ERR_OK;
-    TRY(fs_join(part->folder, source->path, layout->of[role]));
-    TRY(folder_list(&impl->arena, part->folder, l));
-    const char *why = role == FOLDER_TEST && train[0] ? why_unfit(source, part->folder, l) : NULL;
+    TRY(fs_join(folder, source->path, layout->of[role]));
+    TRY(folder_list(impl->arena, folder, l));
+    const char *why = role == FOLDER_TEST && train[0] ? why_unfit(source, folder, l) : NULL;
     if (why) {
         source_note(source, "%s/ is not used for validation: %s", layout->of[role], why);
         layout->unfit = layout->of[role];
-        part->folder[0] = '\0';
+        folder[0] = '\0';
         folder_list_free(l);
         *l = (folder_list_t){.n_images = 0};
         return ERR_OK;
     }
-    if (!layout->of[FOLDER_TRAIN]) TRY(check_not_class(part->folder, layout->of[role], l, &layout->classes));
-    if (l->folders.n == 0) return folder_report_no_classes(part->folder, l, train[0] ? train : NULL);
+    if (!layout->of[FOLDER_TRAIN]) TRY(check_not_class(folder, layout->of[role], l, &layout->classes));
+    if (l->folders.n == 0) return folder_report_no_classes(folder, l, train[0] ? train : NULL);
     bool known = !source->categories; /* its images may be in one folder, without classes */
     for (int64_t i = 0; !known && i < l->folders.n; i++) known = find_label(source, l->folders.names[i]) >= 0;
     if (!known)
@@ -510,8 +513,8 @@ static err_t open_validation(source_t *source, layout_t *layout)
             ERR_DATA,
             "%s has no folder of a training class such as %s, but %s; sort its images into folders as in %s, or move "
             "%s away to validate on the training images",
-            part->folder, source->categories[0].name, l->folders.names[0], train, part->folder);
-    TRY(enter_path(impl, part->folder));
+            folder, source->categories[0].name, l->folders.names[0], train, folder);
+    TRY(enter_path(impl, folder));
     TRY(open_part(source, SPLIT_VAL, &l->folders));
     layout->val = layout->of[role];
     return ERR_OK;
@@ -521,7 +524,7 @@ static err_t open_validation(source_t *source, layout_t *layout)
 static err_t make_hint(source_t *source, const layout_t *layout)
 {
     impl_t *impl = source->impl;
-    const part_t *train = &impl->parts[SPLIT_TRAIN];
+    const char *train = source->folders[SPLIT_TRAIN];
     char path[FS_PATH_MAX], quoted[FS_PATH_MAX];
     if (source->n_samples[SPLIT_TRAIN] == 0) {
         snprintf(
@@ -537,8 +540,8 @@ static err_t make_hint(source_t *source, const layout_t *layout)
         snprintf(source->hint, sizeof source->hint, "a data set is deeper: --data %.400s", quoted);
         return ERR_OK;
     }
-    TRY(fs_join(path, train->folder, source->categories[0].name));
-    return hint_of_one_class(impl, path, layout->of[FOLDER_TRAIN] ? train->folder : NULL, source->hint,
+    TRY(fs_join(path, train, source->categories[0].name));
+    return hint_of_one_class(impl, path, layout->of[FOLDER_TRAIN] ? train : NULL, source->hint,
                              sizeof source->hint);
 }
 
@@ -593,8 +596,8 @@ static void note_unused(source_t *source, const layout_t *layout)
             add_unused(&u, source->path, name, true, 1);
     }
     add_unused_beside(&u, source->path, &layout->top);
-    add_unused_beside(&u, impl->parts[SPLIT_TRAIN].folder, &layout->train);
-    add_unused_beside(&u, impl->parts[SPLIT_VAL].folder, &layout->validation);
+    add_unused_beside(&u, source->folders[SPLIT_TRAIN], &layout->train);
+    add_unused_beside(&u, source->folders[SPLIT_VAL], &layout->validation);
     if (impl->n_others > 0) add_unused(&u, impl->first_other, "", false, impl->n_others);
     if (u.n == 0) return;
     if (u.n > u.n_shown) snprintf(more, sizeof more, " and %" PRId64 " more", u.n - u.n_shown);
@@ -612,7 +615,7 @@ static void note_siblings(source_t *source)
     if (!folder_find_parent(source->path, name, parent)) return;
     const folder_role_t role = folder_role(name);
     if (role == FOLDER_OTHER) return;
-    (void)folder_list(&impl->arena, parent, &l); /* it may be anyone's: unreadable, it has nothing to say */
+    (void)folder_list(impl->arena, parent, &l); /* it may be anyone's: unreadable, it has nothing to say */
     for (int64_t i = 0; i < l.folders.n; i++)
         if (folder_role(l.folders.names[i]) != FOLDER_OTHER)
             of[folder_role(l.folders.names[i])] = l.folders.names[i];
@@ -633,8 +636,9 @@ static err_t open_source(source_t *source, const char *path)
     (void)path;
     TRY(mem_new(sizeof *impl, "a source of images", &impl));
     source->impl = impl;
-    TRY(mem_new(sizeof *layout, "a source of images", &layout));
-    TRY_OUT(err, folder_list(&impl->arena, source->path, &layout->top));
+    impl->arena = &source->arena;
+    TRY_OUT(err, mem_new(sizeof *layout, "a source of images", &layout));
+    TRY_OUT(err, folder_list(impl->arena, source->path, &layout->top));
     const folder_names_t *folders = &layout->top.folders;
     TRY_OUT(err, find_roles(source->path, folders, layout->of));
     for (int64_t i = 0; i < folders->n; i++) {
@@ -644,7 +648,7 @@ static err_t open_source(source_t *source, const char *path)
             !folder_has_images(below, SEARCH_DEPTH))
             layout->runs = name;
         else if (folder_role(name) == FOLDER_OTHER)
-            TRY_OUT(err, folder_add_name(&impl->arena, &layout->classes, name));
+            TRY_OUT(err, folder_add_name(impl->arena, &layout->classes, name));
     }
     if (folders->n == (layout->runs ? 1 : 0))
         TRY_OUT(err, folder_report_no_classes(source->path, &layout->top, NULL));
@@ -665,6 +669,8 @@ static err_t open_source(source_t *source, const char *path)
     note_unused(source, layout);
     note_siblings(source);
 out:
+    mem_free(&source->impl);
+    if (!layout) return err;
     folder_list_free(&layout->top);
     folder_list_free(&layout->train);
     folder_list_free(&layout->validation);
@@ -696,45 +702,6 @@ out:
     return err;
 }
 
-static err_t folder_save(const source_t *source, void **bytes, int64_t *n_bytes)
-{
-    const part_t *parts = ((const impl_t *)source->impl)->parts;
-    const char *const folders[SPLIT_COUNT] = {parts[SPLIT_TRAIN].folder, parts[SPLIT_VAL].folder};
-    return source_list_save(source, folders, bytes, n_bytes);
-}
-
-static void close_source(source_t *source)
-{
-    impl_t *impl = source->impl;
-    if (!impl) return;
-    for (split_t split = 0; split < SPLIT_COUNT; split++) {
-        mem_free(&impl->parts[split].files);
-        mem_free(&impl->parts[split].entries);
-    }
-    mem_free(&impl->categories);
-    arena_free(&impl->arena);
-    mem_free(&source->impl);
-}
-
-static err_t folder_describe(const source_t *source, split_t split, int64_t index, source_buffer_t *buffer,
-                             sample_t *out)
-{
-    const impl_t *impl = source->impl;
-    const file_t *file = &impl->parts[split].files[index];
-    (void)buffer;
-    *out =
-        (sample_t){.id = index, .name = file->name, .label = file->label, .n_bytes = (size_t)file->n_bytes};
-    return ERR_OK;
-}
-
-static err_t folder_read(const source_t *source, split_t split, int64_t index, source_buffer_t *buffer,
-                         sample_t *out)
-{
-    const impl_t *impl = source->impl;
-    TRY(folder_describe(source, split, index, buffer, out));
-    return source_load(source, impl->parts[split].folder, buffer, out);
-}
-
 const source_ops_t source_folder = {
     .files = true,
     .kind = "folder",
@@ -742,9 +709,4 @@ const source_ops_t source_folder = {
     .is = folder_has_content,
     .classes = find_classes,
     .open = open_source,
-    .close = close_source,
-    .read = folder_read,
-    .describe = folder_describe,
-    .save = folder_save,
-    .restore = source_list_restore,
 };

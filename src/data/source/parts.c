@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the kinds of sources share: calls to the kind, notes to the user, buffers and files, in which pixels boxes of images
+/* What the kinds of sources share: calls to the kind, lists of images, notes to the user, buffers and files, in which pixels boxes of images
  * with an EXIF orientation are given, the hash of a source without a stored one, and the relocatable block of a source that
  * is a list of images, whose lengths and indices are checked when it is restored. registry.c lists the kinds. */
 #include "data/source/parts.h"
@@ -20,24 +20,16 @@
 
 void source_close(source_t **source)
 {
-    if (!*source) return;
-    (*source)->ops->close(*source);
+    source_t *s = *source;
+    if (!s) return;
+    if (s->ops->close) s->ops->close(s);
+    for (split_t split = 0; split < SPLIT_COUNT && !s->block; split++) {
+        mem_free(&s->samples[split]);
+        mem_free(&s->entries[split]);
+    }
+    mem_free(&s->block);
+    arena_free(&s->arena);
     mem_free(source);
-}
-
-err_t source_read(const source_t *source, split_t split, int64_t index, source_buffer_t *buffer,
-                  sample_t *out)
-{
-    ASSERT(index >= 0 && index < source->n_samples[split]);
-    return source->ops->read(source, split, index, buffer, out);
-}
-
-err_t source_describe(const source_t *source, split_t split, int64_t index, source_buffer_t *buffer,
-                      sample_t *out)
-{
-    ASSERT(index >= 0 && index < source->n_samples[split]);
-    return (source->ops->describe ? source->ops->describe : source->ops->read)(source, split, index, buffer,
-                                                                               out);
 }
 
 err_t source_info(const sample_t *sample, const char *name, image_info_t *out)
@@ -231,7 +223,9 @@ err_t source_check_file(const char *folder, const char *name, int64_t n_bytes)
     return ERR_OK;
 }
 
-err_t source_load(const source_t *source, const char *folder, source_buffer_t *buffer, sample_t *sample)
+/* Reads a file of sample->n_bytes. Sets the sample's width and height, or if they are not 0, compares them and sets
+ * `shown`. */
+static err_t parts_load(const source_t *source, const char *folder, source_buffer_t *buffer, sample_t *sample)
 {
     char path[FS_PATH_MAX];
     image_info_t info;
@@ -243,6 +237,26 @@ err_t source_load(const source_t *source, const char *folder, source_buffer_t *b
     if (sample->width) return parts_take_boxes(&source->boxes, path, &info, sample);
     sample->width = (int32_t)info.stored_width;
     sample->height = (int32_t)info.stored_height;
+    return ERR_OK;
+}
+
+err_t source_read(const source_t *source, split_t split, int64_t index, source_buffer_t *buffer,
+                  sample_t *out)
+{
+    ASSERT(index >= 0 && index < source->n_samples[split]);
+    if (source->ops->read) return source->ops->read(source, split, index, buffer, out);
+    *out = source->samples[split][index];
+    return out->bytes ? ERR_OK : parts_load(source, source->folders[split], buffer, out);
+}
+
+err_t source_describe(const source_t *source, split_t split, int64_t index, source_buffer_t *buffer,
+                      sample_t *out)
+{
+    const source_ops_t *ops = source->ops;
+    ASSERT(index >= 0 && index < source->n_samples[split]);
+    if (ops->read) return (ops->describe ? ops->describe : ops->read)(source, split, index, buffer, out);
+    *out = source->samples[split][index];
+    out->bytes = NULL;
     return ERR_OK;
 }
 
@@ -261,7 +275,7 @@ static err_t parts_look(const char *folder, source_buffer_t *buffer, sample_t *s
     return image_info((image_bytes_t){path, sample->bytes, sample->n_bytes}, info);
 }
 
-err_t source_look_at_boxes(source_t *source, const char *const folders[SPLIT_COUNT])
+err_t source_look_at_boxes(source_t *source)
 {
     const list_boxes_t rule = source->rules ? source->rules->boxes : LIST_BOXES_AUTO;
     enum { MOST = 64 };
@@ -271,14 +285,14 @@ err_t source_look_at_boxes(source_t *source, const char *const folders[SPLIT_COU
     err_t err = ERR_OK;
     source->boxes = (source_boxes_t){.shown = rule == LIST_BOXES_SHOWN, .forced = rule != LIST_BOXES_AUTO};
     for (split_t split = 0; split < SPLIT_COUNT; split++) {
-        const int64_t n_all = folders[split] ? source->n_samples[split] : 0, n = n_all < MOST ? n_all : MOST;
+        const int64_t n_all = source->n_samples[split], n = n_all < MOST ? n_all : MOST;
         for (int64_t i = 0; i < n; i++) {
             char path[FS_PATH_MAX];
             sample_t sample;
             image_info_t info;
             TRY_OUT(err, source_alive(source));
             TRY_OUT(err, source_describe(source, split, i * n_all / n, &buffer, &sample));
-            err = parts_look(folders[split], &buffer, &sample, path, &info);
+            err = parts_look(source->folders[split], &buffer, &sample, path, &info);
             if (err == ERR_DATA) {
                 err = ERR_OK;
                 continue;
@@ -401,11 +415,13 @@ typedef struct parts {
     uint8_t *images;
 } parts_t;
 
-typedef struct impl {
-    source_ops_t ops; /* the kind's, with this file's functions */
-    list_t *list;     /* the block */
-    parts_t parts;
-} impl_t;
+err_t source_list_new(source_t *source, split_t split, int64_t n)
+{
+    TRY(mem_new_array(n, sizeof *source->samples[split], "a list of images", &source->samples[split]));
+    TRY(mem_new_array(n, sizeof *source->entries[split], "a list of images", &source->entries[split]));
+    source->n_samples[split] = n;
+    return ERR_OK;
+}
 
 /* Sets *out_pointer to n elements at *offset and advances it. block NULL: only counts. */
 static void list_place(char *block, int64_t *offset, int64_t n, size_t element_bytes, void *out_pointer)
@@ -507,8 +523,7 @@ out:
     return err;
 }
 
-err_t source_list_save(const source_t *source, const char *const folders[SPLIT_COUNT], void **bytes,
-                       int64_t *n_bytes)
+err_t source_list_save(const source_t *source, void **bytes, int64_t *n_bytes)
 {
     list_t *list = NULL, *block = NULL;
     parts_t parts;
@@ -516,15 +531,13 @@ err_t source_list_save(const source_t *source, const char *const folders[SPLIT_C
     TRY(mem_new(sizeof *list, "a list of images", &list));
     list->hash = source->hash;
     list->has_annotations = source->has_annotations;
-    list->has_bytes = folders == NULL;
+    list->has_bytes = source->ops->raw;
     list->boxes_shown = source->boxes.shown;
     list->boxes_forced = source->boxes.forced;
     list->n_categories = source->n_categories;
     memcpy(list->notes, source->notes, sizeof list->notes);
-    for (int s = 0; s < SPLIT_COUNT; s++) {
-        list->n_samples[s] = source->n_samples[s];
-        if (folders) snprintf(list->folders[s], sizeof list->folders[s], "%s", folders[s]);
-    }
+    memcpy(list->folders, source->folders, sizeof list->folders);
+    memcpy(list->n_samples, source->n_samples, sizeof list->n_samples);
     for (int32_t i = 0; i < source->n_categories; i++)
         list->n_text +=
             (int64_t)(strlen(source->categories[i].name) + strlen(source->categories[i].supergroup)) + 2;
@@ -650,56 +663,18 @@ static bool is_whole(list_t *list, int64_t n_bytes, parts_t *parts)
            memchr(list->folders[SPLIT_VAL], '\0', sizeof list->folders[SPLIT_VAL]) && link_parts(list, parts);
 }
 
-static void close_list(source_t *source)
-{
-    impl_t *impl = source->impl;
-    mem_free(&impl->list);
-    mem_free(&source->impl);
-}
-
-static err_t describe_listed(const source_t *source, split_t split, int64_t index, source_buffer_t *buffer,
-                             sample_t *out)
-{
-    const impl_t *impl = source->impl;
-    (void)buffer;
-    *out = impl->parts.samples[split][index];
-    out->bytes = NULL;
-    return ERR_OK;
-}
-
-static err_t read_listed(const source_t *source, split_t split, int64_t index, source_buffer_t *buffer,
-                         sample_t *out)
-{
-    const impl_t *impl = source->impl;
-    *out = impl->parts.samples[split][index];
-    return impl->list->has_bytes ? ERR_OK : source_load(source, impl->list->folders[split], buffer, out);
-}
-
-static err_t save_listed(const source_t *source, void **bytes, int64_t *n_bytes)
-{
-    const list_t *list = ((const impl_t *)source->impl)->list;
-    const char *const folders[SPLIT_COUNT] = {list->folders[SPLIT_TRAIN], list->folders[SPLIT_VAL]};
-    return source_list_save(source, list->has_bytes ? NULL : folders, bytes, n_bytes);
-}
-
 err_t source_list_restore(source_t *source, void **bytes, int64_t n_bytes)
 {
-    impl_t *impl = NULL;
     list_t *list = *bytes;
     parts_t parts;
     if (!is_whole(list, n_bytes, &parts))
         RAISE(ERR_DATA, "the list of data from rank 0 is damaged: its lengths do not match");
-    TRY(mem_new(sizeof *impl, "a list of images", &impl));
-    *impl = (impl_t){*source->ops, list, parts};
-    impl->ops.close = close_list;
-    impl->ops.read = read_listed;
-    impl->ops.describe = describe_listed;
-    impl->ops.save = save_listed;
-    source->ops = &impl->ops;
-    source->impl = impl;
+    source->block = list;
     *bytes = NULL;
+    memcpy(source->folders, list->folders, sizeof source->folders);
     for (int s = 0; s < SPLIT_COUNT; s++) {
         source->n_samples[s] = list->n_samples[s];
+        source->samples[s] = parts.samples[s];
         source->entries[s] = parts.entries[s];
     }
     source->n_categories = (int32_t)list->n_categories;

@@ -22,10 +22,11 @@ typedef struct source_frame {
     char kind[16], path[FS_PATH_MAX];
 } source_frame_t;
 
-/* `save` and `restore` of a source that is a list of images: files in folders[split] or, if folders is NULL,
- * images in memory. */
-err_t source_list_save(const source_t *source, const char *const folders[SPLIT_COUNT], void **bytes,
-                       int64_t *n_bytes);
+/* Makes room for the samples and entries of a split. */
+err_t source_list_new(source_t *source, split_t split, int64_t n);
+
+/* source_save and source_restore of a list of images. */
+err_t source_list_save(const source_t *source, void **bytes, int64_t *n_bytes);
 err_t source_list_restore(source_t *source, void **bytes, int64_t n_bytes);
 
 /* Verifies that this host has the file folder/name with n_bytes; ERR_DATA names it. */
@@ -53,16 +54,10 @@ bool source_name_is_clean(const char *name);
 err_t source_stat(int folder_fd, const char *folder, const char *name, bool *found, int64_t *n_bytes,
                   int64_t *time_ns);
 
-/* Reads the file folder/sample->name of sample->n_bytes into the buffer. Sets the sample's width and height, or if they
- * are not 0, compares them and sets `shown`. */
-err_t source_load(const source_t *source, const char *folder, source_buffer_t *buffer, sample_t *sample);
-
 /* Sets source->boxes of a list from source->rules and the headers of some images of each split, and tells what it found
  * if some have an orientation. Images that cannot be read are left to whoever reads them. ERR_DATA: --exif-boxes
- * contradicts an image's size.
- *
- *   folders  of the images; NULL: that split is absent */
-err_t source_look_at_boxes(source_t *source, const char *const folders[SPLIT_COUNT]);
+ * contradicts an image's size. */
+err_t source_look_at_boxes(source_t *source);
 
 /* folder_list.c: what a folder of images holds. Hidden names, those that begin with a dot, and litter (Thumbs.db,
  * __MACOSX, …) are skipped everywhere; links are followed. */

@@ -87,7 +87,8 @@ err_t source_classes(const char *path, split_t split, char out[FS_PATH_MAX])
 
 err_t source_save(const source_t *source, void **bytes, int64_t *n_bytes)
 {
-    TRY(source->ops->save(source, bytes, n_bytes));
+    TRY(source->ops->save ? source->ops->save(source, bytes, n_bytes)
+                          : source_list_save(source, bytes, n_bytes));
     source_frame_t *frame = *bytes;
     frame->n_bytes = *n_bytes;
     snprintf(frame->kind, sizeof frame->kind, "%s", source->ops->kind);
@@ -107,7 +108,8 @@ err_t source_restore(void **bytes, int64_t n_bytes, source_t **out)
     TRY(mem_new(sizeof *source, "a source of images", &source));
     source->ops = find_kind_named(frame->kind);
     memcpy(source->path, frame->path, sizeof source->path);
-    TRY_OUT(err, source->ops->restore(source, bytes, n_bytes));
+    TRY_OUT(err, source->ops->restore ? source->ops->restore(source, bytes, n_bytes)
+                                      : source_list_restore(source, bytes, n_bytes));
     mem_free(bytes);
     *out = source;
     return ERR_OK;

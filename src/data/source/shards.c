@@ -14,8 +14,6 @@ typedef struct shards {
     shard_index_t *index;
     shard_reader_t *reader;
     shard_pieces_t *pieces;
-    source_entry_t *entries[SPLIT_COUNT];
-    category_t *categories; /* texts point into the index */
 } shards_t;
 
 /* Also true for unfinished packing, which opening then reports. */
@@ -83,8 +81,6 @@ static void close_shards(source_t *source)
     shard_pieces_free(&shards->pieces);
     shard_reader_close(&shards->reader);
     shard_index_free(&shards->index);
-    for (int split = 0; split < SPLIT_COUNT; split++) mem_free(&shards->entries[split]);
-    mem_free(&shards->categories);
     mem_free(&source->impl);
 }
 
@@ -100,25 +96,24 @@ static err_t use_index(source_t *source, const char *path, shard_index_t *index)
     TRY_OUT(err, shard_reader_open(path, shards->index, &shards->reader));
     TRY_OUT(err, shard_pieces_new(shards->reader, &shards->pieces));
     const shard_head_t *head = index->head;
-    TRY_OUT(err, mem_new_array(head->n_categories, sizeof *shards->categories, "a list of categories",
-                               &shards->categories));
+    category_t *categories; /* texts point into the index */
+    TRY_OUT(err, arena_new(&source->arena, (size_t)head->n_categories * sizeof *categories, &categories));
     for (int64_t i = 0; i < head->n_categories; i++) {
         const shard_category_t *c = &index->categories[i];
-        shards->categories[i] = (category_t){c->id, c->name, c->supergroup};
+        categories[i] = (category_t){c->id, c->name, c->supergroup};
     }
     for (int split = 0; split < SPLIT_COUNT; split++) {
         const int64_t n = head->n_samples[split];
-        source_entry_t **entries = &shards->entries[split];
+        source_entry_t **entries = &source->entries[split];
         TRY_OUT(err, mem_new_array(n, sizeof **entries, "a list of samples", entries));
         for (int64_t i = 0; i < n; i++) {
             const shard_entry_t *e = &index->entries[split][i];
             (*entries)[i] = (source_entry_t){e->n_bytes, e->width, e->height, e->label, 0};
         }
         source->n_samples[split] = n;
-        source->entries[split] = *entries;
     }
     source->n_categories = (int32_t)head->n_categories;
-    source->categories = shards->categories;
+    source->categories = categories;
     source->has_annotations = head->has_annotations != 0;
     source->hash = head->data_hash;
 out:

@@ -6,6 +6,7 @@
 #define DATA_SOURCE_SOURCE_H
 
 #include "base/fs.h"
+#include "base/mem.h"
 #include "data/annotation/list_rules.h"
 #include "data/annotation/sample.h"
 #include "data/dataset/dataset.h"
@@ -60,8 +61,9 @@ typedef struct source_ops {
     err_t (*classes)(const char *path, split_t split, char out[FS_PATH_MAX]);
     /* Fills in the source; leaves hash 0 if it takes reading every sample. */
     err_t (*open)(source_t *source, const char *path);
-    void (*close)(source_t *source);
-    /* Thread-safe. ERR_DATA names the sample: its file is missing, truncated or changed. */
+    void (*close)(source_t *source); /* frees impl; NULL: there is none */
+    /* Thread-safe. ERR_DATA names the sample: its file is missing, truncated or changed. NULL, as all that follows, for lists
+     * of images (source_t.samples). */
     err_t (*read)(const source_t *source, split_t split, int64_t index, source_buffer_t *buffer,
                   sample_t *out);
     void (*free_buffer)(source_buffer_t *buffer); /* frees impl, not block; may be NULL */
@@ -76,8 +78,13 @@ typedef struct source_ops {
 struct source {
     const source_ops_t *ops;
     char path[FS_PATH_MAX];
-    int64_t n_samples[SPLIT_COUNT]; /* either may be 0 */
-    const source_entry_t *entries[SPLIT_COUNT];
+    int64_t n_samples[SPLIT_COUNT];       /* either may be 0 */
+    source_entry_t *entries[SPLIT_COUNT]; /* [n_samples] from mem_new, or in `block` */
+    /* A list of images, by mem_new or in `block`: files in folders, or with their bytes. Otherwise NULL. */
+    sample_t *samples[SPLIT_COUNT];
+    char folders[SPLIT_COUNT][FS_PATH_MAX];
+    arena_t arena; /* what these and categories point to; of a restored list the block */
+    void *block;
     int32_t n_categories;
     const category_t *categories;
     bool has_annotations; /* otherwise every sample has a label */
