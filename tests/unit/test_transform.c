@@ -234,6 +234,9 @@ static void test_in_memory(void)
     transform_options_t options = {.flip = false, .affine = {.flip = true}};
     OK(transform_check(&options) == ERR_USAGE && SAYS("--augment-flip", "--no-flip"), "%s", err_message());
 
+    s = (transform_settings_t){.task = TASK_DETECT, .canvases = {.exact = true}, .affine = {.flip = true}};
+    OK(transform_resolve(&s, true, "coco") == ERR_OK, "--flip is for detectors, too: %s", err_message());
+
     bool alone = true, inside_image = true;
     const map_size_t size = {28, 28};
     transform_settings_t affine = {.affine = {20, .1, 5, .1, true}},
@@ -278,7 +281,7 @@ static void test_jitter(void)
 
 int main(void)
 {
-    tap_plan(6 + 1 + 5 + 3 + 4 + 9 + 6 + 9);
+    tap_plan(6 + 1 + 5 + 3 + 4 + 9 + 7 + 9);
     /* Means as of an independent simulation of torchvision's procedure. */
     test_ranges(image, 0.08, 0.433, 0.005);
     test_ranges(object, 0.5, 0.603, 0.005);
