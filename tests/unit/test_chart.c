@@ -100,7 +100,7 @@ static void check_labels(void)
                   {20000, "20k"}, {1.5e6, "1.5M"}, {3e9, "3G"},        {2e-7, "2e-07"},
                   {-40, "-40"},   {NAN, "-"},      {INFINITY, "-"},    {1e300, "1e+300"}};
     for (size_t i = 0; i < sizeof labels / sizeof *labels; i++) {
-        chart_text_t got = chart_label(labels[i].value);
+        figure_t got = chart_label(labels[i].value);
         OK(strcmp(got.text, labels[i].label) == 0, "%s, got %s", labels[i].label, got.text);
     }
 }
@@ -110,25 +110,23 @@ static const char hostile[] = "<script>\"'&]]>\xff\xe2\x80\xae\xef\xbf\xbf\x1b[3
 static void check_escape(void)
 {
     FILE *out = begin();
-    chart_escape(out, hostile);
+    chart_put(out, "%s", hostile);
     fclose(out);
     OK(strcmp(text, "&lt;script&gt;&quot;&#39;&amp;]]&gt;????[31m") == 0, "escaped: %s", text);
 }
 
 static bool draw_lines(const double *x, const double *y, int n, chart_scale_t scale)
 {
+    chart_value_t band[4], whiskers[4], swapped[4];
+    for (int i = 0; i < n; i++) {
+        band[i] = (chart_value_t){.x = x[i], .y = y[i], .low = y[i], .high = x[i]};
+        whiskers[i] = (chart_value_t){.x = x[i], .y = y[i], .low = x[i], .high = y[i]};
+        swapped[i] = (chart_value_t){.x = y[i], .y = x[i], .low = NAN, .high = NAN, .disturbed = i == 1};
+    }
     const chart_series_t series[] = {
-        {.name = hostile, .n = n, .x = x, .y = y, .low = y, .high = x, .band = true},
-        {.name = "b",
-         .style = 11,
-         .n = n,
-         .x = x,
-         .y = y,
-         .low = x,
-         .high = y,
-         .markers = true,
-         .is_base = true},
-        {.style = 3, .n = n, .x = y, .y = x, .markers = true, .no_line = true}};
+        {.name = hostile, .n = n, .at = band, .band = true},
+        {.name = "b", .style = 11, .n = n, .at = whiskers, .markers = true, .is_base = true},
+        {.style = 3, .n = n, .at = swapped, .markers = true, .no_line = true}};
     const chart_mark_t marks[] = {{1, hostile}, {NAN, "a"}, {INFINITY, "b"}, {1.1, "c"}};
     const chart_lines_t chart = {.about = hostile,
                                  .x = {.title = hostile, .scale = scale},
@@ -140,7 +138,7 @@ static bool draw_lines(const double *x, const double *y, int n, chart_scale_t sc
                                  .reference = 1,
                                  .side_by_side = n % 2 == 0};
     FILE *out = begin();
-    chart_lines_draw(out, &chart);
+    chart_lines_draw(out, &chart, CHART_WIDTH);
     return is_drawn(out) && is_within();
 }
 
@@ -173,23 +171,29 @@ static void check_lines(void)
 
 static void check_bars(void)
 {
-    static const double values[] = {1, NAN, 0, INFINITY, -3, 2e-320, 7, 1e200},
-                        base[] = {2, 1, NAN, 0, 1, 1, 9, 9};
+    static const double numbers[] = {1, NAN, 0, INFINITY, -3, 2e-320, 7, 1e200},
+                        base_numbers[] = {2, 1, NAN, 0, 1, 1, 9, 9};
     static const char *const rows[] = {hostile, "", "a name that is longer than there is room for it", "b"};
-    static const char *const series[] = {"x", hostile}, *const base_names[] = {"new", hostile};
+    static const char *const series[] = {"x", hostile};
+    chart_value_t values[8], base[8];
+    for (int i = 0; i < 8; i++) {
+        values[i] = (chart_value_t){
+            .y = numbers[i], .low = numbers[i] / 2, .high = numbers[i] * 2, .disturbed = i % 2};
+        base[i] = (chart_value_t){.y = base_numbers[i], .low = NAN, .high = NAN};
+    }
     for (int n_rows = 0; n_rows <= 4; n_rows += 4)
         for (int n_series = 1; n_series <= 2; n_series++) {
-            const chart_bars_t chart = {.about = hostile,
-                                        .axis = {.title = hostile},
-                                        .rows = rows,
-                                        .series = series,
-                                        .n_rows = n_rows,
-                                        .n_series = n_series,
-                                        .values = values,
-                                        .base = n_series == 1 ? NULL : base,
-                                        .base_names = n_series == 1 ? NULL : base_names};
+            const chart_table_t chart = {.about = hostile,
+                                         .axis = hostile,
+                                         .figure = chart_label,
+                                         .rows = rows,
+                                         .series = series,
+                                         .n_rows = n_rows,
+                                         .n_series = n_series,
+                                         .values = values,
+                                         .base = n_series == 1 ? NULL : base};
             FILE *out = begin();
-            chart_bars_draw(out, &chart);
+            chart_table_draw(out, &chart, CHART_WIDTH);
             OK(is_drawn(out) && is_within(), "bars: %d rows of %d", n_rows, n_series);
         }
     OK(strstr(text, "<title>a name that is longer than there is room for it</title>a name that is") &&
@@ -197,20 +201,22 @@ static void check_bars(void)
        "a long name is cut, and there in full");
 }
 
-static void check_stack(void)
+static void check_totals(void)
 {
-    static const double shares[] = {0.25, 0.5, 0.25, NAN, INFINITY, 0.5, -1, 0, 1e300};
+    static const double shares[] = {0.25, NAN, -1, 0.5, INFINITY, 0, 0.25, 0.5, 1e300};
     static const char *const names[] = {"a", hostile, "c"};
-    const chart_stack_t chart = {.about = "x",
+    chart_value_t values[9];
+    for (int i = 0; i < 9; i++) values[i] = (chart_value_t){.y = shares[i]};
+    const chart_table_t chart = {.about = "x",
                                  .rows = names,
+                                 .series = names,
                                  .notes = names,
-                                 .parts = names,
                                  .n_rows = 3,
-                                 .n_parts = 3,
-                                 .shares = shares};
+                                 .n_series = 3,
+                                 .values = values};
     FILE *out = begin();
-    chart_stack_draw(out, &chart);
-    OK(is_drawn(out) && is_within(), "wholes and their parts");
+    chart_table_draw(out, &chart, CHART_WIDTH);
+    OK(is_drawn(out) && is_within(), "totals and their parts");
     OK(strstr(text, "class=\"q1 gap\" x=\"90\" y=\"17\" width=\"180\""),
        "half of the width for a half, behind a quarter");
 }
@@ -227,7 +233,8 @@ static void check_forest(void)
     const chart_forest_t forest = {.reach = 1.1, .band = 1.03};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         FILE *out = begin();
-        chart_forest_row(out, &forest, cases[i][0], cases[i][1], cases[i][2], "worse", i ? hostile : NULL);
+        const chart_value_t ratio = {.y = cases[i][0], .low = cases[i][1], .high = cases[i][2]};
+        chart_forest_row(out, &forest, ratio, "worse");
         OK(is_drawn(out) && is_within(), "a ratio of %g", cases[i][0]);
     }
     const char *first = strstr(text, "class=\"m worse\"");
@@ -258,7 +265,7 @@ int main(void)
     check_escape();
     check_lines();
     check_bars();
-    check_stack();
+    check_totals();
     check_forest();
     check_style();
     free(text);

@@ -18,9 +18,21 @@ typedef struct plot {
     double shift;                      /* of the current series */
 } plot_t;
 
-static double x_of(const plot_t *p, const chart_series_t *series, int i)
+static bool can_draw(const plot_t *p, chart_value_t value)
 {
-    return svg_scale_at(&p->x, series->x[i]) + p->shift;
+    return svg_scale_has(&p->x, value.x) && svg_scale_has(&p->y, value.y);
+}
+
+static bool has_interval(const plot_t *p, chart_value_t value)
+{
+    return can_draw(p, value) && svg_scale_has(&p->y, value.low) && svg_scale_has(&p->y, value.high);
+}
+
+/* Moves (M) or draws a line (L) to a place of the current series. */
+static void put_point(const plot_t *p, char how, double x, double y)
+{
+    fputc(how, p->out);
+    chart_put(p->out, "%f %f", svg_scale_at(&p->x, x) + p->shift, svg_scale_at(&p->y, y));
 }
 
 static void widen_range(const svg_scale_t *scale, double value, double *low, double *high)
@@ -30,23 +42,18 @@ static void widen_range(const svg_scale_t *scale, double value, double *low, dou
     if (value > *high) *high = value;
 }
 
-static bool can_draw(const svg_scale_t *x, const svg_scale_t *y, const chart_series_t *series, int i)
-{
-    return svg_scale_has(x, series->x[i]) && svg_scale_has(y, series->y[i]);
-}
-
 /* Centre of a tick's label, kept within the drawing. */
-static double label_at(const svg_scale_t *x, double width, int i, double *half)
+static double label_at(const plot_t *p, int i, double *half)
 {
-    *half = svg_text_width(x->labels[i].text) / 2;
-    return fmin(fmax(svg_scale_at(x, x->ticks[i]), *half), width - *half);
+    *half = svg_text_width(p->x.labels[i].text) / 2;
+    return fmin(fmax(svg_scale_at(&p->x, p->x.ticks[i]), *half), p->width - *half);
 }
 
-static bool has_room(const svg_scale_t *x, double width)
+static bool has_room(const plot_t *p)
 {
     double end = -INFINITY, half;
-    for (int i = 0; i < x->n_ticks; i++) {
-        double at = label_at(x, width, i, &half);
+    for (int i = 0; i < p->x.n_ticks; i++) {
+        double at = label_at(p, i, &half);
         if (at - half < end + LABEL_GAP) return false;
         end = at + half;
     }
@@ -56,21 +63,22 @@ static bool has_room(const svg_scale_t *x, double width)
 static void make_scales(plot_t *p)
 {
     const chart_lines_t *chart = p->chart;
-    double x_low = INFINITY, x_high = -INFINITY, y_low = INFINITY, y_high = -INFINITY;
-    const svg_scale_t x = {.scale = chart->x.scale}, y = {.scale = chart->y.scale};
-    for (int s = 0; s < chart->n_series; s++) {
-        const chart_series_t *series = &chart->series[s];
-        for (int i = 0; i < series->n; i++) {
-            if (!can_draw(&x, &y, series, i)) continue;
-            widen_range(&x, series->x[i], &x_low, &x_high);
-            widen_range(&y, series->y[i], &y_low, &y_high);
-            if (series->low) widen_range(&y, series->low[i], &y_low, &y_high);
-            if (series->high) widen_range(&y, series->high[i], &y_low, &y_high);
+    double x_low = INFINITY, x_high = -INFINITY, y_low = INFINITY, y_high = -INFINITY, labels = 0;
+    p->x.scale = chart->x.scale;
+    p->y.scale = chart->y.scale;
+    for (int s = 0; s < chart->n_series; s++)
+        for (int i = 0; i < chart->series[s].n; i++) {
+            chart_value_t value = chart->series[s].at[i];
+            if (!can_draw(p, value)) continue;
+            widen_range(&p->x, value.x, &x_low, &x_high);
+            widen_range(&p->y, value.y, &y_low, &y_high);
+            widen_range(&p->y, value.low, &y_low, &y_high);
+            widen_range(&p->y, value.high, &y_low, &y_high);
         }
-    }
-    if (x_low <= x_high) widen_range(&y, chart->reference, &y_low, &y_high);
+    if (x_low <= x_high) widen_range(&p->y, chart->reference, &y_low, &y_high);
     p->y = svg_scale_make(&chart->y, y_low, y_high, 6);
-    p->left = svg_scale_label_width(&p->y) + 8;
+    for (int i = 0; i < p->y.n_ticks; i++) labels = fmax(labels, svg_text_width(p->y.labels[i].text));
+    p->left = labels + 8;
     p->right = p->width - RIGHT;
     /* Use as many ticks as have room for their labels. */
     for (int n_most = 7; n_most >= 3; n_most--) {
@@ -78,7 +86,7 @@ static void make_scales(plot_t *p)
         p->x = svg_scale_make(&chart->x, x_low, x_high, n_most);
         p->x.from = p->left + inset;
         p->x.to = p->right - inset;
-        if (has_room(&p->x, p->width)) break;
+        if (has_room(p)) break;
     }
     p->y.from = p->bottom = TOP + (chart->height > 0 ? chart->height : PLOT_HEIGHT);
     p->y.to = TOP;
@@ -100,43 +108,25 @@ static void draw_marks(const plot_t *p)
     }
 }
 
-/* Along the upper ends and back along the lower; a gap in the values splits the band. */
-static void draw_band(const plot_t *p, const chart_series_t *series, const char *kind)
+/* As a band, along the upper ends and back along the lower; a gap in the values splits it. Or as whiskers. */
+static void draw_intervals(const plot_t *p, const chart_series_t *series, const char *kind)
 {
-    fprintf(p->out, "<path class=\"a %s\" d=\"", kind);
-    for (int i = 0; i < series->n;) {
-        int n = 0;
-        while (i + n < series->n && can_draw(&p->x, &p->y, series, i + n) &&
-               svg_scale_has(&p->y, series->low[i + n]) && svg_scale_has(&p->y, series->high[i + n]))
-            n++;
-        for (int k = 0; k < n; k++) {
-            fputc(k ? 'L' : 'M', p->out);
-            svg_point(p->out, x_of(p, series, i + k), svg_scale_at(&p->y, series->high[i + k]));
+    bool any = false;
+    for (int i = 0; i < series->n; i++) any |= series->at[i].high > series->at[i].low;
+    if (!any) return;
+    chart_put(p->out, "<path class=\"%s %s\" d=\"", series->band ? "a" : "w", kind);
+    for (int i = 0, n; i < series->n; i += n + 1) {
+        const chart_value_t *at = series->at + i;
+        for (n = 0; i + n < series->n && has_interval(p, at[n]); n++) {
+            if (series->band)
+                put_point(p, n ? 'L' : 'M', at[n].x, at[n].high);
+            else if (svg_scale_at(&p->y, at[n].low) - svg_scale_at(&p->y, at[n].high) >= 1) {
+                put_point(p, 'M', at[n].x, at[n].low);
+                put_point(p, 'L', at[n].x, at[n].high);
+            }
         }
-        for (int k = n - 1; k >= 0; k--) {
-            fputc('L', p->out);
-            svg_point(p->out, x_of(p, series, i + k), svg_scale_at(&p->y, series->low[i + k]));
-        }
-        if (n > 0) fputc('z', p->out);
-        i += n + 1;
-    }
-    fputs("\"/>\n", p->out);
-}
-
-static void draw_whiskers(const plot_t *p, const chart_series_t *series, const char *kind)
-{
-    fprintf(p->out, "<path class=\"w %s\" d=\"", kind);
-    for (int i = 0; i < series->n; i++) {
-        if (!can_draw(&p->x, &p->y, series, i) || !svg_scale_has(&p->y, series->low[i]) ||
-            !svg_scale_has(&p->y, series->high[i]))
-            continue;
-        double x = x_of(p, series, i);
-        double low = svg_scale_at(&p->y, series->low[i]), high = svg_scale_at(&p->y, series->high[i]);
-        if (low - high < 1) continue;
-        fputc('M', p->out);
-        svg_point(p->out, x, low);
-        fputc('L', p->out);
-        svg_point(p->out, x, high);
+        for (int k = n - 1; k >= 0 && series->band; k--) put_point(p, 'L', at[k].x, at[k].low);
+        if (n > 0 && series->band) fputc('z', p->out);
     }
     fputs("\"/>\n", p->out);
 }
@@ -150,7 +140,7 @@ static bool has_markers(const chart_series_t *series)
 static bool has_disturbed(const chart_series_t *series)
 {
     bool any = false;
-    for (int i = 0; i < series->n && series->disturbed; i++) any |= series->disturbed[i];
+    for (int i = 0; i < series->n; i++) any |= series->at[i].disturbed;
     return any;
 }
 
@@ -158,43 +148,37 @@ static void draw_series(plot_t *p, int index)
 {
     const chart_series_t *series = &p->chart->series[index];
     if (p->chart->side_by_side) p->shift = BESIDE * (index - (p->chart->n_series - 1) / 2.0);
-    bool markers = has_markers(series);
-    chart_text_t kind = svg_series_class(series->style, markers, series->is_base);
-    if (series->low && series->high && series->band) draw_band(p, series, kind.text);
-    if (series->low && series->high && !series->band) draw_whiskers(p, series, kind.text);
+    bool markers = has_markers(series), pen_down = false;
+    figure_t kind = svg_series_class(series->style, markers, series->is_base);
+    draw_intervals(p, series, kind.text);
     if (!series->no_line && series->n > 1) {
-        bool pen_down = false;
-        fprintf(p->out, "<path class=\"l %s\" d=\"", kind.text);
+        chart_put(p->out, "<path class=\"l %s\" d=\"", kind.text);
         for (int i = 0; i < series->n; i++) {
-            bool there = can_draw(&p->x, &p->y, series, i);
-            if (there) {
-                fputc(pen_down ? 'L' : 'M', p->out);
-                svg_point(p->out, x_of(p, series, i), svg_scale_at(&p->y, series->y[i]));
-            }
+            bool there = can_draw(p, series->at[i]);
+            if (there) put_point(p, pen_down ? 'L' : 'M', series->at[i].x, series->at[i].y);
             pen_down = there;
         }
         fputs("\"/>\n", p->out);
     }
-    if (markers) {
-        fprintf(p->out, "<path class=\"m %s\" d=\"", kind.text);
-        for (int i = 0; i < series->n; i++)
-            if (can_draw(&p->x, &p->y, series, i))
-                svg_marker(p->out, series->style, x_of(p, series, i), svg_scale_at(&p->y, series->y[i]),
-                           series->n > 30 ? 1.6 : 2.8);
-        fputs("\"/>\n", p->out);
-    }
-    if (has_disturbed(series)) {
-        fputs("<path class=\"x\" d=\"", p->out);
-        for (int i = 0; i < series->n; i++)
-            if (series->disturbed[i] && can_draw(&p->x, &p->y, series, i))
-                svg_cross(p->out, x_of(p, series, i), svg_scale_at(&p->y, series->y[i]));
+    for (int crosses = 0; crosses < 2; crosses++) {
+        if (!(crosses ? has_disturbed(series) : markers)) continue;
+        chart_put(p->out, "<path class=\"%s%s\" d=\"", crosses ? "x" : "m ", crosses ? "" : kind.text);
+        for (int i = 0; i < series->n; i++) {
+            if (!can_draw(p, series->at[i]) || (crosses && !series->at[i].disturbed)) continue;
+            double x = svg_scale_at(&p->x, series->at[i].x) + p->shift,
+                   y = svg_scale_at(&p->y, series->at[i].y);
+            if (crosses)
+                svg_cross(p->out, x, y);
+            else
+                svg_marker(p->out, series->style, x, y, series->n > 30 ? 1.6 : 2.8);
+        }
         fputs("\"/>\n", p->out);
     }
 }
 
-void chart_lines_draw(FILE *out, const chart_lines_t *chart)
+void chart_lines_draw(FILE *out, const chart_lines_t *chart, int width)
 {
-    plot_t p = {.out = out, .chart = chart, .width = svg_width(chart->width)};
+    plot_t p = {.out = out, .chart = chart, .width = width};
     svg_entry_t entries[CHART_MAX_SERIES + 1];
     bool crossed = false;
     int n = 0;
@@ -207,26 +191,26 @@ void chart_lines_draw(FILE *out, const chart_lines_t *chart)
     }
     if (crossed) entries[n++] = (svg_entry_t){.name = "disturbed", .sample = SVG_SAMPLE_CROSS};
     make_scales(&p);
-    svg_begin(out, p.width, p.bottom + BELOW + svg_legend_height(entries, n, p.width), chart->about);
+    svg_begin(out, width, p.bottom + BELOW + svg_legend(NULL, entries, n, width, 0), chart->about);
     double last_end = -INFINITY;
     for (int i = 0; i < p.y.n_ticks; i++) {
         double y = svg_scale_at(&p.y, p.y.ticks[i]);
-        svg_line(p.out, "grid", p.left, y, p.right, y);
-        svg_text(p.out, p.left - 5, y + 4, SVG_END, "", p.width, p.y.labels[i].text);
+        svg_line(out, "grid", p.left, y, p.right, y);
+        svg_text(out, p.left - 5, y + 4, SVG_END, "", width, p.y.labels[i].text);
     }
     for (int i = 0; i < p.x.n_ticks; i++) {
-        double x = svg_scale_at(&p.x, p.x.ticks[i]), half, at = label_at(&p.x, p.width, i, &half);
-        svg_line(p.out, "axis", x, p.bottom, x, p.bottom + 4);
+        double x = svg_scale_at(&p.x, p.x.ticks[i]), half, at = label_at(&p, i, &half);
+        svg_line(out, "axis", x, p.bottom, x, p.bottom + 4);
         if (at - half < last_end + LABEL_GAP) continue;
-        svg_text(p.out, at, p.bottom + 15, SVG_MIDDLE, "", p.width, p.x.labels[i].text);
+        svg_text(out, at, p.bottom + 15, SVG_MIDDLE, "", width, p.x.labels[i].text);
         last_end = at + half;
     }
-    svg_line(p.out, "axis", p.left, p.bottom, p.right, p.bottom);
-    svg_text(p.out, 0, 11, SVG_START, "", p.width, p.chart->y.title);
-    svg_text(p.out, p.right, p.bottom + 29, SVG_END, "", p.width, p.chart->x.title);
-    if (svg_scale_has(&p.y, p.chart->reference)) {
-        double y = svg_scale_at(&p.y, p.chart->reference);
-        if (y >= p.y.to - 0.01 && y <= p.bottom + 0.01) svg_line(p.out, "ref", p.left, y, p.right, y);
+    svg_line(out, "axis", p.left, p.bottom, p.right, p.bottom);
+    svg_text(out, 0, 11, SVG_START, "", width, chart->y.title);
+    svg_text(out, p.right, p.bottom + 29, SVG_END, "", width, chart->x.title);
+    if (svg_scale_has(&p.y, chart->reference)) {
+        double y = svg_scale_at(&p.y, chart->reference);
+        if (y >= p.y.to - 0.01 && y <= p.bottom + 0.01) svg_line(out, "ref", p.left, y, p.right, y);
     }
     /* The base is drawn first, behind the others. */
     for (int i = 0; i < chart->n_series; i++)
@@ -234,6 +218,6 @@ void chart_lines_draw(FILE *out, const chart_lines_t *chart)
     for (int i = 0; i < chart->n_series; i++)
         if (!chart->series[i].is_base) draw_series(&p, i);
     draw_marks(&p);
-    svg_legend(out, entries, n, p.width, p.bottom + BELOW);
-    svg_end(out);
+    svg_legend(out, entries, n, width, p.bottom + BELOW);
+    fputs("</svg>\n", out);
 }

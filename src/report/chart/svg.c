@@ -4,11 +4,15 @@
 #include "report/chart/svg.h"
 
 #include <math.h>
+#include <stdarg.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/err.h"
 #include "base/utf8.h"
+
+enum { SVG_FONT = 11, LEGEND_LINE = 17 };
 
 /* Colours distinct for any colour vision, after Okabe and Ito: darker on white, lighter on dark. Adjacent
  * parts of a stack differ in lightness as well. */
@@ -50,9 +54,9 @@ const char chart_css[] =
     ".inconclusive{--k:var(--inconclusive)}" STYLE(0) STYLE(1) STYLE(2) STYLE(3) STYLE(4) STYLE(5) STYLE(6)
         STYLE(7);
 
-static void escape_range(FILE *out, const char *text, const char *end)
+static void put_escaped(FILE *out, const char *text, size_t n_most)
 {
-    for (size_t n; text < end; text += n) {
+    for (size_t n; *text && n_most > 0; text += n, n_most -= n) {
         n = utf8_length(text);
         const char *as = *text == '&' ? "&amp;" : *text == '<' ? "&lt;" : *text == '>' ? "&gt;" : NULL;
         if (*text == '"') as = "&quot;";
@@ -66,31 +70,7 @@ static void escape_range(FILE *out, const char *text, const char *end)
     }
 }
 
-void chart_escape(FILE *out, const char *text)
-{
-    escape_range(out, text, text + strlen(text));
-}
-
-double svg_width(int width)
-{
-    return width > 0 ? width : CHART_WIDTH;
-}
-
-void svg_begin(FILE *out, double width, double height, const char *about)
-{
-    fputs("<svg viewBox=\"0 0 ", out);
-    svg_point(out, width, height);
-    fputs("\" role=\"img\" aria-label=\"", out);
-    chart_escape(out, about);
-    fputs("\">\n", out);
-}
-
-void svg_end(FILE *out)
-{
-    fputs("</svg>\n", out);
-}
-
-void svg_number(FILE *out, double value)
+static void put_coordinate(FILE *out, double value)
 {
     char text[32];
     if (!(fabs(value) < 1e6)) value = 0;
@@ -100,37 +80,46 @@ void svg_number(FILE *out, double value)
     fputs(strcmp(text, "-0") == 0 ? "0" : text, out);
 }
 
-void svg_point(FILE *out, double x, double y)
+void chart_put(FILE *out, const char *markup, ...)
 {
-    svg_number(out, x);
-    fputc(' ', out);
-    svg_number(out, y);
+    va_list args;
+    va_start(args, markup);
+    for (const char *at = markup; *at; at++) {
+        if (*at != '%') {
+            fputc(*at, out);
+            continue;
+        }
+        size_t n_most = SIZE_MAX;
+        if (*++at == '.') {
+            n_most = (size_t)va_arg(args, int);
+            at += 2;
+        }
+        if (*at == 's')
+            put_escaped(out, va_arg(args, const char *), n_most);
+        else if (*at == 'd')
+            fprintf(out, "%d", va_arg(args, int));
+        else if (*at == 'f')
+            put_coordinate(out, va_arg(args, double));
+        else
+            fputc(*at, out);
+    }
+    va_end(args);
 }
 
-static void put_attribute(FILE *out, const char *name, double value)
+void svg_begin(FILE *out, double width, double height, const char *about)
 {
-    fprintf(out, " %s=\"", name);
-    svg_number(out, value);
-    fputc('"', out);
+    chart_put(out, "<svg viewBox=\"0 0 %f %f\" role=\"img\" aria-label=\"%s\">\n", width, height, about);
 }
 
 void svg_line(FILE *out, const char *kind, double x0, double y0, double x1, double y1)
 {
-    fprintf(out, "<path class=\"%s\" d=\"M", kind);
-    svg_point(out, x0, y0);
-    fputc('L', out);
-    svg_point(out, x1, y1);
-    fputs("\"/>\n", out);
+    chart_put(out, "<path class=\"%s\" d=\"M%f %fL%f %f\"/>\n", kind, x0, y0, x1, y1);
 }
 
 void svg_rect(FILE *out, const char *kind, double x, double y, double width, double height)
 {
-    fprintf(out, "<rect class=\"%s\"", kind);
-    put_attribute(out, "x", x);
-    put_attribute(out, "y", y);
-    put_attribute(out, "width", width);
-    put_attribute(out, "height", height);
-    fputs("/>\n", out);
+    chart_put(out, "<rect class=\"%s\" x=\"%f\" y=\"%f\" width=\"%f\" height=\"%f\"/>\n", kind, x, y, width,
+              height);
 }
 
 /* In units of the font size, for the widest of the usual fonts. */
@@ -162,39 +151,29 @@ void svg_text(FILE *out, double x, double y, svg_anchor_t anchor, const char *ki
               const char *text)
 {
     static const char *const anchors[] = {"", " text-anchor=\"middle\"", " text-anchor=\"end\""};
-    const char *end = text + strlen(text);
+    const char *end = text;
+    double width = SVG_FONT;
     bool cut = svg_text_width(text) > room;
-    fputs("<text", out);
-    put_attribute(out, "x", x);
-    put_attribute(out, "y", y);
-    if (kind[0]) fprintf(out, " class=\"%s\"", kind);
+    chart_put(out, "<text x=\"%f\" y=\"%f\"", x, y);
+    if (kind[0]) chart_put(out, " class=\"%s\"", kind);
     fprintf(out, "%s>", anchors[anchor]);
-    if (cut) {
-        double width = SVG_FONT;
-        fputs("<title>", out);
-        chart_escape(out, text);
-        fputs("</title>", out);
-        for (end = text; *end;) {
-            size_t n = utf8_length(end);
-            width += step_width(end, n);
-            if (width > room) break;
-            end += n ? n : 1;
-        }
+    if (cut) chart_put(out, "<title>%s</title>", text);
+    for (size_t n; *end; end += n ? n : 1) {
+        n = utf8_length(end);
+        width += step_width(end, n);
+        if (cut && width > room) break;
     }
-    escape_range(out, text, end);
-    fprintf(out, "%s</text>\n", cut ? "…" : "");
+    chart_put(out, "%.*s%s</text>\n", (int)(end - text), text, cut ? "…" : "");
 }
 
 void svg_cross(FILE *out, double x, double y)
 {
-    fputc('M', out);
-    svg_point(out, x - 4, y - 4);
-    fputs("l8 8m0 -8l-8 8", out);
+    chart_put(out, "M%f %fl8 8m0 -8l-8 8", x - 4, y - 4);
 }
 
 void svg_marker(FILE *out, int style, double x, double y, double r)
 {
-    static const double shapes[][10] = {
+    static const double shapes[][8] = {
         {0}, /* a circle */
         {-0.9, -0.9, 1.8, 0, 0, 1.8, -1.8, 0},
         {0, -1.2, 1.2, 2.1, -2.4, 0},
@@ -206,23 +185,18 @@ void svg_marker(FILE *out, int style, double x, double y, double r)
     };
     const double *shape = shapes[style % 8];
     int n = style % 8 == 2 || style % 8 == 4 ? 3 : 4;
-    fputc('M', out);
     if (style % 8 == 0) {
-        svg_point(out, x - r, y);
-        fprintf(out, "a%g %g 0 1 0 %g 0a%g %g 0 1 0 %g 0z", r, r, 2 * r, r, r, -2 * r);
+        chart_put(out, "M%f %fa%f %f 0 1 0 %f 0a%f %f 0 1 0 %f 0z", x - r, y, r, r, 2 * r, r, r, -2 * r);
         return;
     }
-    svg_point(out, x + r * shape[0], y + r * shape[1]);
-    for (int i = 1; i < n; i++) {
-        fputc('l', out);
-        svg_point(out, r * shape[2 * i], r * shape[2 * i + 1]);
-    }
+    chart_put(out, "M%f %f", x + r * shape[0], y + r * shape[1]);
+    for (int i = 1; i < n; i++) chart_put(out, "l%f %f", r * shape[2 * i], r * shape[2 * i + 1]);
     fputc('z', out);
 }
 
-chart_text_t svg_series_class(int style, bool markers, bool is_base)
+figure_t svg_series_class(int style, bool markers, bool is_base)
 {
-    chart_text_t out;
+    figure_t out;
     int i = style % CHART_COLOURS;
     if (markers || is_base)
         snprintf(out.text, sizeof out.text, "c%d%s", i, is_base ? " o" : "");
@@ -231,50 +205,25 @@ chart_text_t svg_series_class(int style, bool markers, bool is_base)
     return out;
 }
 
-static double sample_width(const svg_entry_t *entry)
-{
-    return entry->sample == SVG_SAMPLE_LINE ? 25 : 19;
-}
-
-static double entry_width(const svg_entry_t *entry, double most)
-{
-    return fmin(sample_width(entry) + 10 + svg_text_width(entry->name), most);
-}
-
-double svg_legend_height(const svg_entry_t *entries, int n, double width)
-{
-    double x = 0;
-    int n_lines = n > 0;
-    for (int i = 0; i < n; i++) {
-        double room = entry_width(&entries[i], width);
-        if (x > 0 && x + room > width) {
-            x = 0;
-            n_lines++;
-        }
-        x += room;
-    }
-    return n_lines * SVG_LEGEND_LINE;
-}
-
 static void draw_sample(FILE *out, const svg_entry_t *entry, double x, double y)
 {
     char kind[64];
-    chart_text_t series = svg_series_class(entry->style, entry->markers, entry->is_base);
+    figure_t series = svg_series_class(entry->style, entry->markers, entry->is_base);
     switch (entry->sample) {
     case SVG_SAMPLE_LINE:
         snprintf(kind, sizeof kind, "l %s", series.text);
         svg_line(out, kind, x, y - 4, x + 20, y - 4);
         if (!entry->markers) return;
-        fprintf(out, "<path class=\"m %s\" d=\"", series.text);
+        chart_put(out, "<path class=\"m %s\" d=\"", series.text);
         svg_marker(out, entry->style, x + 10, y - 4, 3);
         fputs("\"/>\n", out);
         return;
     case SVG_SAMPLE_BAR:
-        snprintf(kind, sizeof kind, "b c%d", entry->style % CHART_COLOURS);
+        snprintf(kind, sizeof kind, "b c%d", entry->style);
         svg_rect(out, kind, x, y - 9, 14, 9);
         return;
     case SVG_SAMPLE_PART:
-        snprintf(kind, sizeof kind, "q%d", entry->style % CHART_COLOURS);
+        snprintf(kind, sizeof kind, "q%d", entry->style);
         svg_rect(out, kind, x, y - 10, 14, 11);
         return;
     case SVG_SAMPLE_TICK:
@@ -288,42 +237,41 @@ static void draw_sample(FILE *out, const svg_entry_t *entry, double x, double y)
     }
 }
 
-void svg_legend(FILE *out, const svg_entry_t *entries, int n, double width, double y)
+double svg_legend(FILE *out, const svg_entry_t *entries, int n, double width, double y)
 {
-    double x = 0;
-    y += 12;
+    double x = 0, height = n > 0 ? LEGEND_LINE : 0;
     for (int i = 0; i < n; i++) {
-        double room = entry_width(&entries[i], width);
+        double sample = entries[i].sample == SVG_SAMPLE_LINE ? 25 : 19;
+        double room = fmin(sample + 10 + svg_text_width(entries[i].name), width);
         if (x > 0 && x + room > width) {
             x = 0;
-            y += SVG_LEGEND_LINE;
+            height += LEGEND_LINE;
         }
-        draw_sample(out, &entries[i], x, y);
-        double at = x + sample_width(&entries[i]);
-        svg_text(out, at, y, SVG_START, "ink", width - at, entries[i].name);
+        double base = y + height - LEGEND_LINE + 12;
+        if (out) {
+            draw_sample(out, &entries[i], x, base);
+            svg_text(out, x + sample, base, SVG_START, "ink", width - x - sample, entries[i].name);
+        }
         x += room;
     }
+    return height;
 }
 
 /* Larger values are not measurements, and their differences could overflow. */
 #define LARGEST 1e150
 
-chart_text_t chart_label(double value)
+figure_t chart_label(double value)
 {
     static const struct {
-        double size;
-        const char *unit;
-    } units[] = {{1e12, "T"}, {1e9, "G"}, {1e6, "M"}, {1e4, "k"}};
-    chart_text_t out;
+        double least, unit;
+        const char *name;
+    } units[] = {{1e12, 1e12, "T"}, {1e9, 1e9, "G"}, {1e6, 1e6, "M"}, {1e4, 1e3, "k"}};
+    figure_t out;
     double size = fabs(value);
-    if (!isfinite(value)) {
-        snprintf(out.text, sizeof out.text, "-");
-        return out;
-    }
+    if (!isfinite(value)) return figure_number(value);
     for (int i = 0; i < 4; i++) {
-        double unit = i == 3 ? 1e3 : units[i].size;
-        if (size < units[i].size * 0.999999 || size >= 1e15) continue;
-        snprintf(out.text, sizeof out.text, "%.4g%s", value / unit, units[i].unit);
+        if (size < units[i].least * 0.999999 || size >= 1e15) continue;
+        snprintf(out.text, sizeof out.text, "%.4g%s", value / units[i].unit, units[i].name);
         return out;
     }
     /* 0.3, not 0.30000000000000004; and no "-0". */
@@ -441,11 +389,4 @@ double svg_scale_at(const svg_scale_t *scale, double value)
         value = log(value);
     }
     return scale->from + (value - low) / (high - low) * (scale->to - scale->from);
-}
-
-double svg_scale_label_width(const svg_scale_t *scale)
-{
-    double widest = 0;
-    for (int i = 0; i < scale->n_ticks; i++) widest = fmax(widest, svg_text_width(scale->labels[i].text));
-    return widest;
 }

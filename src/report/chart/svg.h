@@ -1,22 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* Drawing primitives shared by the charts; used by src/report/chart alone. Coordinates have one decimal. */
+/* Drawing primitives shared by the charts; used by src/report/chart alone. */
 #ifndef REPORT_CHART_SVG_H
 #define REPORT_CHART_SVG_H
 
 #include "report/chart/chart.h"
 
-enum { SVG_FONT = 11, SVG_LEGEND_LINE = 17 };
-
 typedef enum svg_anchor { SVG_START, SVG_MIDDLE, SVG_END } svg_anchor_t;
 
-/* width: of a chart, 0: CHART_WIDTH. */
-double svg_width(int width);
 void svg_begin(FILE *out, double width, double height, const char *about);
-void svg_end(FILE *out);
-
-/* Without trailing zeros; 0 if not finite. */
-void svg_number(FILE *out, double value);
-void svg_point(FILE *out, double x, double y); /* "12.5 7" */
 void svg_line(FILE *out, const char *kind, double x0, double y0, double x1, double y1);
 void svg_rect(FILE *out, const char *kind, double x, double y, double width, double height);
 
@@ -45,11 +36,11 @@ typedef struct svg_entry {
     bool is_base, markers;
 } svg_entry_t;
 
-double svg_legend_height(const svg_entry_t *entries, int n, double width);
-void svg_legend(FILE *out, const svg_entry_t *entries, int n, double width, double y);
+/* Returns its height. out NULL: only that. */
+double svg_legend(FILE *out, const svg_entry_t *entries, int n, double width, double y);
 
 /* The classes of a series, as "c0 d0"; d: dashes distinguish it. */
-chart_text_t svg_series_class(int style, bool markers, bool is_base);
+figure_t svg_series_class(int style, bool markers, bool is_base);
 
 /* An axis, mapped to coordinates from … to of the drawing. */
 typedef struct svg_scale {
@@ -57,13 +48,12 @@ typedef struct svg_scale {
     double low, high, from, to;
     int n_ticks;
     double ticks[CHART_MAX_TICKS];
-    chart_text_t labels[CHART_MAX_TICKS];
+    figure_t labels[CHART_MAX_TICKS];
 } svg_scale_t;
 
 /* A scale for values in [low, high]; low > high: no values. The caller may change from and to later. */
 svg_scale_t svg_scale_make(const chart_axis_t *axis, double low, double high, int n_most);
 bool svg_scale_has(const svg_scale_t *scale, double value); /* whether it can be drawn */
 double svg_scale_at(const svg_scale_t *scale, double value);
-double svg_scale_label_width(const svg_scale_t *scale);
 
 #endif

@@ -1,272 +1,380 @@
 /* SPDX-License-Identifier: MIT */
-/* Sections for `dptrain bench`: bandwidth over message size, and bars for memory, GEMM, convolution and I/O.
- */
+/* The sections on what dptrain bench measures: bandwidth over message size; memory, GEMM, convolution and I/O;
+ * scaling efficiency. With them the split of a step by phase, which training runs have as well. */
 #include <math.h>
 #include <string.h>
 
-#include "report/html/parts.h"
+#include "report/html/panel.h"
+#include "report/records/report.h"
 
-static const html_spec_t comm_spec = {.case_name = "comm",
-                                      .figure = "busbw_gbs",
-                                      .table = {"test"},
-                                      .row = {"bytes"},
-                                      .series = {"communicator"},
-                                      .ignore = {"count"},
-                                      .x = "bytes",
-                                      .min_rows = 2,
-                                      .rest_is_series = true,
-                                      .is_rate = true};
-
-typedef struct bar_chart {
+/* The panels of the values that a spec selects. */
+typedef struct bench_panel {
     html_spec_t spec;
-    const char *title, *axis, *from;
-} bar_chart_t;
+    const char *title, *axis;         /* title "": that of the table */
+    const char *caption, *about;      /* about: of lines, after the title */
+    const char *row_heading;          /* of the data */
+    figure_t (*figure)(double value); /* NULL: html_label_figure */
+    const chart_lines_t *lines;       /* over x; NULL: bars */
+} bench_panel_t;
 
-static const bar_chart_t bar_charts[] = {
-    {{.case_name = "mem",
-      .figure = "gbs_all",
-      .row = {"level"},
-      .series = {"test"},
-      .ignore = {"bytes"},
-      .needs = "level",
-      .is_rate = true},
-     "Memory bandwidth, all ranks",
-     "GB/s of all ranks",
-     "gbs_all of dptrain bench mem"},
-    {{.case_name = "gemm",
-      .figure = "gflops_all",
-      .row = {"shape", "m", "n", "k"},
-      .series = {"dtype"},
-      .is_rate = true},
-     "Matrix products, all ranks",
-     "GFLOP/s of all ranks",
-     "gflops_all of dptrain bench gemm; rows are m×n×k"},
-    {{.case_name = "io", .figure = "gbs_all", .row = {"test", "cache"}, .ignore = {"bytes"}, .is_rate = true},
-     "Files, all active ranks",
-     "GB/s of all active ranks",
-     "gbs_all of dptrain bench io"},
+static const chart_lines_t bandwidth_lines = {
+    .x = {.title = "message size", .scale = CHART_LOG2, .label = figure_size},
+    .y = {.title = "bus bandwidth, GB/s", .scale = CHART_LOG},
+    .reference = NAN};
+static const chart_lines_t efficiency_lines = {
+    .x = {.title = "ranks", .scale = CHART_LOG2},
+    .y = {.title = "efficiency", .from_zero = true, .at_least = 1.05, .label = html_label_percent},
+    .reference = 1,
+    .side_by_side = true};
+
+static const bench_panel_t comm_panels[] = {
+    {.spec = {.case_name = "comm",
+              .figure = "busbw_gbs",
+              .table = {"test"},
+              .row = {"bytes"},
+              .series = {"communicator"},
+              .ignore = {"count"},
+              .x = "bytes",
+              .min_rows = 2,
+              .rest_is_series = true,
+              .is_rate = true},
+     .title = "",
+     .about = ": bus bandwidth in GB/s over message size.",
+     .caption = "Higher is better. Both axes are logarithmic. Source: busbw_gbs of dptrain bench comm.",
+     .row_heading = "bytes",
+     .lines = &bandwidth_lines},
+    /* Collectives that were measured at a single message size. */
+    {.spec = {.case_name = "comm",
+              .figure = "busbw_gbs",
+              .row = {"test", "bytes"},
+              .series = {"communicator"},
+              .ignore = {"count"},
+              .rest_is_series = true,
+              .is_rate = true,
+              .is_rest = true},
+     .title = "Bus bandwidth",
+     .axis = "bus bandwidth, GB/s",
+     .caption = "Higher is better. Source: busbw_gbs of dptrain bench comm."}};
+
+static const bench_panel_t speed_panels[] = {
+    {.spec = {.case_name = "mem",
+              .figure = "gbs_all",
+              .row = {"level"},
+              .series = {"test"},
+              .ignore = {"bytes"},
+              .needs = "level",
+              .is_rate = true},
+     .title = "Memory bandwidth, all ranks",
+     .axis = "GB/s of all ranks",
+     .caption = "Higher is better. Source: gbs_all of dptrain bench mem."},
+    {.spec = {.case_name = "gemm",
+              .figure = "gflops_all",
+              .row = {"shape", "m", "n", "k"},
+              .series = {"dtype"},
+              .is_rate = true},
+     .title = "Matrix products, all ranks",
+     .axis = "GFLOP/s of all ranks",
+     .caption = "Higher is better. Source: gflops_all of dptrain bench gemm; rows are m×n×k."},
+    {.spec = {.case_name = "io",
+              .figure = "gbs_all",
+              .row = {"test", "cache"},
+              .ignore = {"bytes"},
+              .is_rate = true},
+     .title = "Files, all active ranks",
+     .axis = "GB/s of all active ranks",
+     .caption = "Higher is better. Source: gbs_all of dptrain bench io."},
     /* Last, because these are the tallest. */
-    {{.case_name = "conv",
-      .figure = "gflops_all",
-      .table = {"net"},
-      .row = {"layer"},
-      .series = {"test"},
-      .ignore = {"operator"},
-      .is_rate = true},
-     "Convolutions, all ranks",
-     "GFLOP/s of all ranks",
-     "gflops_all of dptrain bench conv"},
-};
-/* Collectives that were measured at a single message size. */
-static const bar_chart_t single_size = {{.case_name = "comm",
-                                         .figure = "busbw_gbs",
-                                         .row = {"test", "bytes"},
-                                         .series = {"communicator"},
-                                         .ignore = {"count"},
-                                         .rest_is_series = true,
-                                         .is_rate = true,
-                                         .is_rest = true},
-                                        "Bus bandwidth",
-                                        "bus bandwidth, GB/s",
-                                        "busbw_gbs of dptrain bench comm"};
-enum { N_BAR_CHARTS = sizeof bar_charts / sizeof *bar_charts };
+    {.spec = {.case_name = "conv",
+              .figure = "gflops_all",
+              .table = {"net"},
+              .row = {"layer"},
+              .series = {"test"},
+              .ignore = {"operator"},
+              .is_rate = true},
+     .title = "Convolutions, all ranks",
+     .axis = "GFLOP/s of all ranks",
+     .caption = "Higher is better. Source: gflops_all of dptrain bench conv."}};
 
-bool html_has_comm(const html_t *h)
-{
-    return html_has_figure(h, comm_spec.case_name, comm_spec.figure);
-}
+static const bench_panel_t efficiency_panel = {
+    .spec = {.case_name = "step",
+             .figure = "efficiency",
+             .row = {"ranks"},
+             .series = {"test"},
+             .ignore = {"batch", "data_xxh3"},
+             .x = "ranks",
+             .low = "efficiency_low",
+             .high = "efficiency_high"},
+    .title = "Scaling efficiency",
+    .about = " in percent over the number of ranks.",
+    .caption =
+        "Higher is better; 100 % is ideal. Whiskers: quartiles. weak: the batch grows with the ranks; strong: "
+        "the batch is fixed; alone: the ranks do not communicate, which shows how much they slow each other "
+        "down. Source: efficiency of dptrain bench step.",
+    .row_heading = "ranks",
+    .figure = html_label_percent,
+    .lines = &efficiency_lines};
 
-bool html_has_speed(const html_t *h)
-{
-    for (int c = 0; c < N_BAR_CHARTS; c++)
-        if (html_has_figure(h, bar_charts[c].spec.case_name, bar_charts[c].spec.figure)) return true;
-    return false;
-}
-
-/* A series of one side: values, lower and upper ends. */
-static err_t values_of(html_t *h, const html_matrix_t *m, int side, int series, chart_series_t *out)
-{
-    double *values;
-    bool *disturbed;
-    size_t n = (size_t)m->n_rows;
-    TRY(arena_new(&h->arena, 3 * (n + 1) * sizeof *values, &values));
-    TRY(arena_new(&h->arena, (n + 1) * sizeof *disturbed, &disturbed));
-    for (int row = 0; row < m->n_rows; row++) {
-        html_value_t at = m->at[side][row * m->n_series + series];
-        values[row] = at.middle;
-        values[n + (size_t)row] = at.low;
-        values[2 * n + (size_t)row] = at.high;
-        disturbed[row] = at.disturbed;
-    }
-    *out = (chart_series_t){.name = m->series[series],
-                            .style = m->style[series],
-                            .n = m->n_rows,
-                            .x = m->x,
-                            .y = values,
-                            .low = values + n,
-                            .high = values + 2 * n,
-                            .disturbed = disturbed,
-                            .markers = true,
-                            .is_base = side == HTML_BASE};
-    if (side == HTML_BASE)
-        TRY(arena_format(&h->arena, &out->name, "%s%sbase", m->series[series],
-                         m->series[series][0] ? ", " : ""));
-    return ERR_OK;
-}
-
-static bool has_values(const html_matrix_t *m, int side, int series)
-{
-    for (int row = 0; row < m->n_rows; row++)
-        if (m->at[side] && m->at[side][row * m->n_series + series].n > 0) return true;
-    return false;
-}
-
-err_t html_matrix_series(html_t *h, const html_matrix_t *m, chart_series_t *series, int *n, int *n_left_out)
-{
-    *n = *n_left_out = 0;
-    for (int s = 0; s < m->n_series; s++)
-        for (int side = 0; side < HTML_SIDES; side++) {
-            if (!has_values(m, side, s)) continue;
-            if (*n == CHART_MAX_SERIES)
-                ++*n_left_out;
-            else
-                TRY(values_of(h, m, side, s, &series[(*n)++]));
-        }
-    return ERR_OK;
-}
-
-/* Sentences of the caption on how values came about. mark: how disturbed ones look, as "Crossed out". */
-static err_t values_text(html_t *h, const html_matrix_t *m, const char *mark, const char **out)
+/* The caption, with how the values came about. n_left_out: series that the chart has no room for. */
+static const char *values_caption(html_t *h, const bench_panel_t *of, const html_values_t *m, int n_left_out)
 {
     bool has_whiskers = false, has_disturbed = false;
+    const char *caption = of->caption;
     for (int side = 0; side < HTML_SIDES; side++)
         for (int i = 0; i < m->n_rows * m->n_series && m->at[side]; i++) {
             has_whiskers |= isfinite(m->at[side][i].low) && side == HTML_NOW;
             has_disturbed |= m->at[side][i].disturbed;
         }
-    const char *whiskers = has_whiskers && m->n_starts == 1 ? " Whiskers: 95 % interval of the median." : "";
-    *out = "";
     if (m->n_starts > 1)
-        TRY(arena_format(&h->arena, out, " Medians of %d starts; whiskers: minimum and maximum.",
-                         m->n_starts));
-    TRY(arena_format(&h->arena, out, "%s%s%s", *out, whiskers,
-                     h->in->comparison ? " Compared values follow from the times of the verdict." : ""));
-    if (!has_disturbed) return ERR_OK;
-    return arena_format(&h->arena, out, "%s %s: other load disturbed at least half of the starts.", *out,
-                        mark);
-}
-
-static err_t draw_bandwidth(html_t *h, const html_matrix_t *m)
-{
-    chart_series_t series[CHART_MAX_SERIES];
-    const char *caption, *starts;
-    int n_left_out;
-    table_t table;
-    chart_lines_t chart = {.x = {.title = "message size", .scale = CHART_LOG2, .label = html_label_size},
-                           .y = {.title = "bus bandwidth, GB/s", .scale = CHART_LOG},
-                           .series = series,
-                           .reference = NAN};
-    TRY(html_matrix_series(h, m, series, &chart.n_series, &n_left_out));
-    TRY(arena_format(&h->arena, &chart.about, "%s: bus bandwidth in GB/s over message size.", m->name));
-    TRY(values_text(h, m, "Crossed out", &starts));
-    TRY(arena_format(&h->arena, &caption,
-                     "Higher is better. Both axes are logarithmic. Source: busbw_gbs of dptrain bench "
-                     "comm.%s%s",
-                     starts, m->at[HTML_BASE] ? " Dashed lines and hollow markers: base." : ""));
+        caption = html_format(h, "%s Medians of %d starts%s.", caption, m->n_starts,
+                              of->spec.low ? "" : "; whiskers: minimum and maximum");
+    else if (m->n_starts == 1 && has_whiskers && !of->spec.low)
+        caption = html_format(h, "%s Whiskers: 95 %% interval of the median.", caption);
+    if (h->in->comparison && of->spec.is_rate)
+        caption = html_format(h, "%s Compared values follow from the times of the verdict.", caption);
+    if (has_disturbed)
+        caption = html_format(h, "%s %s: other load disturbed at least half of the starts.", caption,
+                              of->lines ? "Crossed out" : "!");
+    if (m->at[HTML_BASE])
+        caption = html_format(h, "%s %s: base.", caption,
+                              of->lines ? "Dashed lines and hollow markers" : "Tick on a bar");
     if (n_left_out > 0)
-        TRY(arena_format(&h->arena, &caption, "%s %d more lines in the data.", caption, n_left_out));
-    TRY(html_matrix_table(h, m, "bytes", html_label_figure, &table));
-    html_figure(h, m->name);
-    html_lines(h, &chart);
-    html_figure_end(h, caption, &table);
-    return ERR_OK;
+        caption =
+            html_format(h, "%s %d more %s in the data.", caption, n_left_out, of->lines ? "lines" : "series");
+    return caption;
 }
 
-static err_t draw_bars(html_t *h, const bar_chart_t *bars, const html_matrix_t *m)
+/* The series as lines over x; the rest is counted. */
+static err_t values_series(html_t *h, const html_values_t *m, chart_lines_t *lines, int *n_left_out)
 {
-    static const char *const base_names[] = {"new", "base"};
-    const char *title, *caption, *starts;
-    table_t table;
-    int n_series = m->n_series < CHART_COLOURS ? m->n_series : CHART_COLOURS;
-    size_t n = (size_t)(m->n_rows * n_series);
-    double *values;
-    bool *disturbed;
-    TRY(arena_new(&h->arena, 4 * sizeof *values * n, &values));
-    TRY(arena_new(&h->arena, sizeof *disturbed * n, &disturbed));
-    for (size_t i = 0; i < n; i++) {
-        int from = (int)i / n_series * m->n_series + (int)i % n_series;
-        html_value_t now = m->at[HTML_NOW][from];
-        values[i] = now.middle, values[n + i] = now.low, values[2 * n + i] = now.high;
-        values[3 * n + i] = m->at[HTML_BASE] ? m->at[HTML_BASE][from].middle : NAN;
-        disturbed[i] = now.disturbed;
+    chart_series_t *series;
+    TRY(arena_new(&h->arena, CHART_MAX_SERIES * sizeof *series, &series));
+    lines->series = series;
+    for (int i = 0; i < m->n_series * HTML_SIDES; i++) {
+        int side = i % HTML_SIDES, s = i / HTML_SIDES;
+        bool any = false;
+        for (int row = 0; row < m->n_rows && m->at[side]; row++)
+            any |= m->at[side][s * m->n_rows + row].n > 0;
+        if (any && lines->n_series == CHART_MAX_SERIES)
+            ++*n_left_out;
+        else if (any)
+            series[lines->n_series++] = (chart_series_t){
+                .name = side == HTML_BASE ? html_join(h, m->series[s], "base") : m->series[s],
+                .style = m->style[s],
+                .n = m->n_rows,
+                .at = m->at[side] + s * m->n_rows,
+                .markers = true,
+                .is_base = side == HTML_BASE};
     }
-    chart_bars_t chart = {.axis = {.title = bars->axis},
-                          .figure = html_label_figure,
-                          .rows = m->rows,
-                          .series = m->series,
-                          .n_rows = m->n_rows,
-                          .n_series = n_series,
-                          .values = values,
-                          .low = values + n,
-                          .high = values + 2 * n,
-                          .base = m->at[HTML_BASE] ? values + 3 * n : NULL,
-                          .base_names = m->at[HTML_BASE] ? base_names : NULL,
-                          .disturbed = disturbed};
-    TRY(arena_format(&h->arena, &title, "%s%s%s", bars->title, m->name[0] ? ": " : "", m->name));
-    TRY(arena_format(&h->arena, &chart.about, "Bar chart: %s.", title));
-    TRY(values_text(h, m, "!", &starts));
-    TRY(arena_format(&h->arena, &caption, "Higher is better. Source: %s.%s", bars->from, starts));
-    if (chart.base) TRY(arena_format(&h->arena, &caption, "%s Tick on a bar: base.", caption));
-    if (m->n_series > n_series)
-        TRY(arena_format(&h->arena, &caption, "%s %d more series in the data.", caption,
-                         m->n_series - n_series));
-    TRY(html_matrix_table(h, m, "", html_label_figure, &table));
-    html_figure(h, title);
-    html_bars(h, &chart);
-    html_figure_end(h, caption, &table);
     return ERR_OK;
 }
 
-typedef struct comm_figures {
-    const html_matrix_t *lines, *bars;
-} comm_figures_t;
-
-static err_t draw_comm(html_t *h, const void *context)
+static err_t add_panels(html_t *h, const bench_panel_t *of)
 {
-    const comm_figures_t *figures = context;
-    for (const html_matrix_t *m = figures->lines; m; m = m->next) TRY(draw_bandwidth(h, m));
-    for (const html_matrix_t *m = figures->bars; m; m = m->next) TRY(draw_bars(h, &single_size, m));
+    html_values_t *m;
+    TRY(html_values(h, &of->spec, &m));
+    for (; m; m = m->next) {
+        int n_left_out = m->n_series > CHART_COLOURS ? m->n_series - CHART_COLOURS : 0;
+        html_panel_t panel = {.row_heading = of->row_heading ? of->row_heading : "",
+                              .table = {.axis = of->axis,
+                                        .figure = of->figure ? of->figure : html_label_figure,
+                                        .rows = m->rows,
+                                        .series = m->series,
+                                        .n_rows = m->n_rows,
+                                        .n_series = m->n_series,
+                                        .values = m->at[HTML_NOW],
+                                        .base = m->at[HTML_BASE]}};
+        panel.title = html_format(h, "%s%s%s", of->title, of->title[0] && m->name[0] ? ": " : "", m->name);
+        panel.table.about = html_format(h, "Bar chart: %s.", panel.title);
+        if (of->lines) {
+            n_left_out = 0;
+            panel.lines = *of->lines;
+            panel.lines.about = html_format(h, "%s%s", panel.title, of->about);
+            TRY(values_series(h, m, &panel.lines, &n_left_out));
+        }
+        panel.caption = values_caption(h, of, m, n_left_out);
+        TRY(html_panel_add(h, &panel));
+    }
     return ERR_OK;
 }
 
 err_t html_comm(html_t *h)
 {
-    html_matrix_t *lines, *bars;
-    TRY(html_matrices(h, &comm_spec, &lines));
-    TRY(html_matrices(h, &single_size.spec, &bars));
-    html_section(
-        h, "comm", "Bandwidth of collectives",
-        "Bus bandwidth is the traffic on the slowest link; it is comparable across numbers of ranks.");
-    TRY(html_figures(h, draw_comm, &(comm_figures_t){lines, bars}));
-    html_section_end(h);
-    return ERR_OK;
-}
-
-static err_t draw_speed(html_t *h, const void *context)
-{
-    (void)context;
-    for (int c = 0; c < N_BAR_CHARTS; c++) {
-        html_matrix_t *m;
-        TRY(html_matrices(h, &bar_charts[c].spec, &m));
-        for (; m; m = m->next) TRY(draw_bars(h, &bar_charts[c], m));
-    }
+    for (int i = 0; i < 2; i++) TRY(add_panels(h, &comm_panels[i]));
+    if (h->n_panels > 0)
+        html_put(h, "<p>Bus bandwidth is the traffic on the slowest link; it is comparable across numbers of "
+                    "ranks.</p>\n");
+    html_panels_print(h);
     return ERR_OK;
 }
 
 err_t html_speed(html_t *h)
 {
-    html_section(h, "speed", "Memory, arithmetic and files", NULL);
-    TRY(html_figures(h, draw_speed, NULL));
-    html_section_end(h);
+    for (size_t i = 0; i < sizeof speed_panels / sizeof *speed_panels; i++)
+        TRY(add_panels(h, &speed_panels[i]));
+    html_panels_print(h);
+    return ERR_OK;
+}
+
+enum { PART_DATA, PART_FORWARD, PART_BACKWARD, PART_COMPUTE, PART_COMM, PART_OPTIMIZER, PART_OTHER, N_PARTS };
+static const char *const part_names[N_PARTS] = {
+    "data wait", "forward", "backward", "forward and backward", "exposed comm", "optimizer", "other"};
+
+/* The parts of a step in the samples of dptrain bench, and in the steps of training. */
+static const struct {
+    const char *name;
+    int step, part;
+} measured_parts[] = {{"data", STEP_DATA, PART_DATA},
+                      {"forward", STEP_FORWARD, PART_FORWARD},
+                      {"backward", STEP_BACKWARD, PART_BACKWARD},
+                      {"allreduce", STEP_COMM, PART_COMM},
+                      {"optimizer", STEP_OPTIMIZER, PART_OPTIMIZER}};
+enum { N_MEASURED = sizeof measured_parts / sizeof *measured_parts };
+
+/* Steps as totals of their parts. */
+typedef struct splits {
+    const char **names, **times;
+    chart_value_t *shares; /* [N_PARTS, n_most] */
+    int n, n_most;
+} splits_t;
+
+static err_t splits_make(html_t *h, int n_most, splits_t *out)
+{
+    const size_t n = (size_t)n_most + 1;
+    *out = (splits_t){.n_most = n_most};
+    TRY(arena_new(&h->arena, n * sizeof *out->names, &out->names));
+    TRY(arena_new(&h->arena, n * sizeof *out->times, &out->times));
+    return arena_new(&h->arena, n * N_PARTS * sizeof *out->shares, &out->shares);
+}
+
+static double shown_share(double share)
+{
+    return isfinite(share) && share > 0 ? fmin(share, 1) : 0;
+}
+
+/* Adds a step. Shares that were not measured together may exceed it: then it divides them by their sum. */
+static void splits_add(splits_t *splits, const char *name, const char *time, const double share[N_PARTS])
+{
+    double sum = 0;
+    for (int part = 0; part < PART_OTHER; part++) sum += share[part];
+    for (int part = 0; part < N_PARTS; part++) {
+        double y = part == PART_OTHER ? 1 - sum : sum > 1 ? share[part] / sum : share[part];
+        splits->shares[part * splits->n_most + splits->n] =
+            (chart_value_t){.y = y > 0 ? y : NAN, .low = NAN, .high = NAN};
+    }
+    splits->names[splits->n] = name;
+    splits->times[splits->n++] = time;
+}
+
+/* Adds the shares of a start's samples; *n counts the starts that have any. */
+static err_t add_samples(const metric_start_t *start, double share[N_PARTS], int *n)
+{
+    const double *parts[N_MEASURED];
+    double shares[N_MEASURED];
+    int to[N_MEASURED], n_parts = 0;
+    for (int i = 1; i < start->n_samples; i++)
+        for (int k = 0; k < N_MEASURED && n_parts < N_MEASURED; k++) {
+            if (strcmp(start->samples[i].part, measured_parts[k].name) != 0) continue;
+            to[n_parts] = measured_parts[k].part;
+            parts[n_parts++] = start->samples[i].sec;
+        }
+    if (n_parts == 0) return ERR_OK;
+    TRY(split_shares(start->samples[0].sec, parts, n_parts, start->samples[0].n, shares));
+    for (int i = 0; i < n_parts; i++) share[to[i]] += shown_share(shares[i]);
+    ++*n;
+    return ERR_OK;
+}
+
+static err_t add_bench_split(html_t *h, const html_item_t *item, int side, splits_t *splits)
+{
+    /* Of records without samples of parts, whose forward and backward are one. */
+    static const struct {
+        const char *name;
+        int part;
+    } recorded[] = {{"data_wait_share", PART_DATA},
+                    {"compute_share", PART_COMPUTE},
+                    {"exposed_comm_share", PART_COMM},
+                    {"optimizer_share", PART_OPTIMIZER}};
+    double sec, share[N_PARTS] = {0};
+    int n = 0;
+    /* Mean over the starts that have samples of parts, so that the shares add up. */
+    for (const metric_start_t *start = item->side[side]->starts; start; start = start->next)
+        TRY(add_samples(start, share, &n));
+    for (int part = 0; part < N_PARTS && n > 0; part++) share[part] /= n;
+    for (int i = 0; n == 0 && i < 4; i++) {
+        chart_value_t value;
+        TRY(html_value(h, item->side[side], recorded[i].name, &value));
+        share[recorded[i].part] = shown_share(value.y);
+    }
+    TRY(html_seconds(h, item, side, &sec));
+    double ranks = html_field_number(item->key, "ranks"), batch = html_field_number(item->key, "batch");
+    splits_add(splits,
+               html_format(h, "%s%s, %s rank%s, batch %s", side == HTML_BASE ? "base: " : "", item->test,
+                           chart_label(ranks).text, ranks > 1 ? "s" : "", chart_label(batch).text),
+               html_format(h, "%s", figure_time(sec).text), share);
+    return ERR_OK;
+}
+
+static err_t add_splits_panel(html_t *h, const char *title, const char *from, const splits_t *splits)
+{
+    if (splits->n == 0) return ERR_OK;
+    const char *caption = html_format(
+        h,
+        "Shares of a step, which add up to its median time, on the right. Smaller is better except "
+        "for forward and backward. Source: %s.",
+        from);
+    if (splits->n > CHART_MAX_TOTALS)
+        caption = html_format(h, "%s %d more in the data.", caption, splits->n - CHART_MAX_TOTALS);
+    /* Closes the gap behind the steps of a part. */
+    for (int part = 1; part < N_PARTS; part++)
+        memmove(splits->shares + part * splits->n, splits->shares + part * splits->n_most,
+                (size_t)splits->n * sizeof *splits->shares);
+    return html_panel_add(
+        h, &(html_panel_t){
+               .title = title,
+               .caption = caption,
+               .row_heading = "step",
+               .table = {
+                   .about = "Shares of a step's time: data wait, forward, backward, exposed comm, optimizer.",
+                   .figure = figure_percent,
+                   .rows = splits->names,
+                   .notes = splits->times,
+                   .series = part_names,
+                   .n_rows = splits->n,
+                   .n_series = N_PARTS,
+                   .values = splits->shares}});
+}
+
+err_t html_steps(html_t *h)
+{
+    splits_t splits;
+    int n_runs = 0;
+    TRY(add_panels(h, &efficiency_panel));
+    TRY(splits_make(h, HTML_SIDES * h->n_items, &splits));
+    for (int i = 0; i < h->n_items; i++)
+        for (int side = 0; side < HTML_SIDES && strcmp(h->items[i].case_name, "step") == 0; side++) {
+            chart_value_t compute;
+            TRY(html_value(h, h->items[i].side[side], "compute_share", &compute));
+            if (compute.n == 0) continue;
+            h->items[i].shown = true;
+            TRY(add_bench_split(h, &h->items[i], side, &splits));
+        }
+    TRY(add_splits_panel(h, "Step time: bench",
+                         "samples of dptrain bench step, or …_share in records without them", &splits));
+    for (int side = 0; side < HTML_SIDES && h->sides[side]; side++)
+        for (const report_run_t *run = h->sides[side]->runs; run; run = run->next) n_runs++;
+    TRY(splits_make(h, n_runs, &splits));
+    for (int side = 0; side < HTML_SIDES && h->sides[side]; side++)
+        for (const report_run_t *run = h->sides[side]->runs; run; run = run->next) {
+            double share[N_PARTS] = {0};
+            if (!run->train || run->train->n_steady <= 0 || !(run->train->step_sec[STEP_TOTAL] > 0)) continue;
+            const double *sec = run->train->step_sec;
+            for (int i = 0; i < N_MEASURED; i++)
+                share[measured_parts[i].part] = shown_share(sec[measured_parts[i].step] / sec[STEP_TOTAL]);
+            splits_add(&splits, html_train_name(h, side, run),
+                       html_format(h, "%s", figure_time(sec[STEP_TOTAL]).text), share);
+        }
+    TRY(add_splits_panel(h, "Step time: training",
+                         "steps of dptrain train, excluding the first 10 of each process", &splits));
+    html_panels_print(h);
     return ERR_OK;
 }

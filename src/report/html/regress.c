@@ -5,17 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/figure.h"
-#include "base/mem.h"
-#include "report/html/parts.h"
-#include "report/regress/compare.h"
+#include "report/html/panel.h"
 
 enum { UNFOLDED = 12 }; /* up to this many metrics are all shown unfolded */
-
-bool html_has_verdicts(const html_t *h)
-{
-    return h->in->comparison || h->in->no_comparison;
-}
 
 /* Order of the verdicts. Within a verdict, the largest change comes first. */
 static int rank_of(verdict_t verdict)
@@ -40,75 +32,41 @@ static int compare_rows(const void *a, const void *b)
     return strcmp(x->label, y->label);
 }
 
-static err_t print_row(html_t *h, const chart_forest_t *forest, const compare_metric_t *metric)
+static err_t print_rows(html_t *h, const chart_forest_t *forest, const compare_metric_t *const *rows,
+                        const html_name_t *names, int first, int n)
 {
-    const char *name, *change, *times, *said, *kind = verdict_names[metric->verdict];
-    const stats_difference_t *d = &metric->difference;
-    const compare_part_t *part = metric->attributed_to;
-    const char **keys, *words, *interval;
-    int n = 0;
-    TRY(arena_new(&h->arena, sizeof *keys * (size_t)(h->in->comparison->n_metrics + 1), &keys));
-    for (const compare_metric_t *other = h->in->comparison->metrics; other; other = other->next)
-        if (strcmp(other->case_name, metric->case_name) == 0 && strcmp(other->test, metric->test) == 0)
-            keys[n++] = other->key;
-    TRY(html_key_words(h, metric->key, keys, n, &words));
-    TRY(html_metric_name(h, metric->case_name, metric->test, words, &name));
-    change = "-";
-    if (isfinite(d->ratio)) {
-        TRY(interval_text(&h->arena, d->low, d->high, &interval));
-        TRY(arena_format(&h->arena, &change, "%s (%s)", figure_change(d->ratio - 1).text, interval));
-    }
-    TRY(arena_format(&h->arena, &times, "%s → %s", figure_time(d->base).text, figure_time(d->now).text));
-    /* The reason of an inconclusive metric, or the part that a change is attributed to. */
-    said = metric->reason;
-    if (part && isfinite(part->share))
-        TRY(arena_format(&h->arena, &said, "%s: %.0f %% of the change", metrics_part_label(part->name),
-                         100 * part->share));
-    else if (part)
-        TRY(arena_format(&h->arena, &said, "mostly %s", metrics_part_label(part->name)));
-    fputs("<tr><th scope=\"row\">", h->out);
-    html_text(h, name);
-    if (said[0]) {
-        fputs("<span class=\"said\">", h->out);
-        html_text(h, said);
-        fputs("</span>", h->out);
-    }
-    fprintf(h->out, "</th><td><b class=\"tag %s\">%s</b></td><td>", kind, kind);
-    chart_forest_row(h->out, forest, d->ratio, d->low, d->high, kind, NULL);
-    fputs("</td><td>", h->out);
-    html_text(h, change);
-    fputs("</td><td>", h->out);
-    html_text(h, times);
-    fputs("</td></tr>\n", h->out);
-    return ERR_OK;
-}
-
-static err_t print_rows(html_t *h, const chart_forest_t *forest, const compare_metric_t *const *rows, int n)
-{
-    fputs("<table class=\"verdicts\"><thead><tr><th scope=\"col\">metric</th><th scope=\"col\">verdict</th>"
-          "<th scope=\"col\"><span class=\"ways\"><span>← faster</span><span>slower →</span></span>",
-          h->out);
+    html_put(
+        h, "<table class=\"verdicts\"><thead><tr><th scope=\"col\">metric</th><th scope=\"col\">verdict</th>"
+           "<th scope=\"col\"><span class=\"ways\"><span>← faster</span><span>slower →</span></span>");
     chart_forest_axis(h->out, forest);
-    fputs("</th><th scope=\"col\">change of time (interval)</th><th scope=\"col\">base → "
-          "new</th></tr></thead>\n"
-          "<tbody>\n",
-          h->out);
-    for (int i = 0; i < n; i++) TRY(print_row(h, forest, rows[i]));
-    fputs("</tbody></table>\n", h->out);
-    return ERR_OK;
-}
-
-/* The metrics with a verdict, which are consecutive. */
-static err_t print_folded(html_t *h, const chart_forest_t *forest, verdict_t verdict,
-                          const compare_metric_t *const *rows, int n)
-{
-    int first = 0, n_of = 0;
-    while (first < n && rows[first]->verdict != verdict) first++;
-    while (first + n_of < n && rows[first + n_of]->verdict == verdict) n_of++;
-    if (n_of == 0) return ERR_OK;
-    fprintf(h->out, "<details><summary>%d %s</summary>\n", n_of, verdict_names[verdict]);
-    TRY(print_rows(h, forest, rows + first, n_of));
-    fputs("</details>\n", h->out);
+    html_put(
+        h,
+        "</th><th scope=\"col\">change of time (interval)</th><th scope=\"col\">base → new</th></tr></thead>\n"
+        "<tbody>\n");
+    for (int i = first; i < first + n; i++) {
+        const stats_difference_t *d = &rows[i]->difference;
+        const compare_part_t *part = rows[i]->attributed_to;
+        /* The reason of an inconclusive metric, or the part that a change is attributed to. */
+        const char *name, *interval, *said = rows[i]->reason, *kind = verdict_names[rows[i]->verdict];
+        TRY(html_metric_name(h, names, h->in->comparison->n_metrics, i, &name));
+        html_put(h, "<tr><th scope=\"row\">%s", name);
+        if (part && isfinite(part->share))
+            said = html_format(h, "%s: %.0f %% of the change", metrics_part_label(part->name),
+                               100 * part->share);
+        else if (part)
+            said = html_format(h, "mostly %s", metrics_part_label(part->name));
+        if (said[0]) html_put(h, "<span class=\"said\">%s</span>", said);
+        html_put(h, "</th><td><b class=\"tag %s\">%s</b></td><td>", kind, kind);
+        chart_forest_row(h->out, forest, (chart_value_t){.y = d->ratio, .low = d->low, .high = d->high},
+                         kind);
+        TRY(interval_text(&h->arena, d->low, d->high, &interval));
+        if (isfinite(d->ratio))
+            html_put(h, "</td><td>%s (%s)</td>", figure_change(d->ratio - 1).text, interval);
+        else
+            html_put(h, "</td><td>-</td>");
+        html_put(h, "<td>%s → %s</td></tr>\n", figure_time(d->base).text, figure_time(d->now).text);
+    }
+    html_put(h, "</tbody></table>\n");
     return ERR_OK;
 }
 
@@ -119,270 +77,200 @@ err_t html_verdicts(html_t *h)
     const compare_options_t *options = h->in->options;
     const compare_metric_t **rows;
     chart_forest_t forest;
+    html_name_t *names;
     double *ratios;
-    const char *text;
     int n = 0, n_open = 0, n_ratios = 0;
-    html_section(h, "verdict", "Verdict", NULL);
     if (!c) {
-        html_note(h, h->in->no_comparison);
-        html_section_end(h);
+        if (h->in->no_comparison) html_put(h, HTML_NOTE, h->in->no_comparison);
         return ERR_OK;
     }
-    fprintf(h->out, "<p class=\"summary\"><b class=\"tag big %s\">%s</b> ", verdict_names[c->verdict],
-            verdict_names[c->verdict]);
-    fprintf(h->out, "<span>%d metric%s:</span>", c->n_metrics, c->n_metrics == 1 ? "" : "s");
+    html_put(h, "<p class=\"summary\"><b class=\"tag big %s\">%s</b> <span>%d metric%s:</span>",
+             verdict_names[c->verdict], verdict_names[c->verdict], c->n_metrics,
+             c->n_metrics == 1 ? "" : "s");
     for (int i = 0; i < VERDICTS; i++)
         if (c->n_of[order[i]] > 0)
-            fprintf(h->out, " <b class=\"tag %s\">%d %s</b>", verdict_names[order[i]], c->n_of[order[i]],
-                    verdict_names[order[i]]);
-    if (!compare_decided(c)) fputs(" <span>Nothing was decided.</span>", h->out);
-    fputs("</p>\n", h->out);
-    TRY(arena_new(&h->arena, sizeof *rows * (size_t)(c->n_metrics + 1), &rows));
+            html_put(h, " <b class=\"tag %s\">%d %s</b>", verdict_names[order[i]], c->n_of[order[i]],
+                     verdict_names[order[i]]);
+    html_put(h, compare_decided(c) ? "</p>\n" : " <span>Nothing was decided.</span></p>\n");
+    const size_t n_most = (size_t)c->n_metrics + 1;
+    TRY(arena_new(&h->arena, sizeof *rows * n_most, &rows));
+    TRY(arena_new(&h->arena, sizeof *names * n_most, &names));
+    TRY(arena_new(&h->arena, sizeof *ratios * 2 * n_most, &ratios));
     for (const compare_metric_t *at = c->metrics; at; at = at->next) rows[n++] = at;
     qsort(rows, (size_t)n, sizeof *rows, compare_rows);
     /* The axis is scaled to the intervals of conclusive metrics and the ratios of inconclusive ones, whose intervals
      * may be huge. */
     forest.band = 1 + options->min_effect;
-    TRY(arena_new(&h->arena, sizeof *ratios * (size_t)(2 * n + 1), &ratios));
     for (int i = 0; i < n; i++) {
         bool told = rows[i]->verdict != VERDICT_INCONCLUSIVE;
         ratios[n_ratios++] = told ? rows[i]->difference.low : rows[i]->difference.ratio;
         if (told) ratios[n_ratios++] = rows[i]->difference.high;
+        names[i] = (html_name_t){rows[i]->case_name, rows[i]->test, rows[i]->key};
     }
     forest.reach = chart_forest_reach(ratios, n_ratios, forest.band);
     while (n_open < n && (n <= UNFOLDED || rank_of(rows[n_open]->verdict) < rank_of(VERDICT_INCONCLUSIVE)))
         n_open++;
-    TRY(arena_format(
-        &h->arena, &text,
-        "Time of new relative to base; right of the centre line is slower. Diamond: ratio; line: its %.4g "
-        "%% confidence interval; arrow: the interval extends beyond the axis; shaded: changes below %.3g "
-        "%%, which do not count. The false discovery rate of the verdicts is at most %.3g %% (Benjamini and "
-        "Hochberg). Same verdicts as dptrain report compare.",
-        100 * (1 - options->alpha), 100 * options->min_effect, 100 * options->alpha));
-    fputs("<p class=\"caption\">", h->out);
-    html_text(h, text);
-    fputs("</p>\n", h->out);
-    if (n_open > 0) TRY(print_rows(h, &forest, rows, n_open));
-    TRY(print_folded(h, &forest, VERDICT_INCONCLUSIVE, rows + n_open, n - n_open));
-    TRY(print_folded(h, &forest, VERDICT_SAME, rows + n_open, n - n_open));
-    if (c->n_notes > 0) {
-        fputs("<ul class=\"notes\">\n", h->out);
-        for (int i = 0; i < c->n_notes; i++) {
-            fputs("<li>", h->out);
-            html_text(h, c->notes[i]);
-            fputs("</li>\n", h->out);
-        }
-        fputs("</ul>\n", h->out);
+    html_put(
+        h, HTML_CAPTION,
+        html_format(
+            h,
+            "Time of new relative to base; right of the centre line is slower. Diamond: ratio; line: its %.4g "
+            "%% confidence interval; arrow: the interval extends beyond the axis; shaded: changes below %.3g "
+            "%%, which do not count. The false discovery rate of the verdicts is at most %.3g %% (Benjamini and "
+            "Hochberg). Same verdicts as dptrain report compare.",
+            100 * (1 - options->alpha), 100 * options->min_effect, 100 * options->alpha));
+    if (n_open > 0) TRY(print_rows(h, &forest, rows, names, 0, n_open));
+    /* Folded, those of a verdict together: they are consecutive. */
+    for (int first = n_open, end; first < n; first = end) {
+        for (end = first; end < n && rows[end]->verdict == rows[first]->verdict;) end++;
+        html_put(h, "<details><summary>%d %s</summary>\n", end - first, verdict_names[rows[first]->verdict]);
+        TRY(print_rows(h, &forest, rows, names, first, end - first));
+        html_put(h, "</details>\n");
     }
-    html_section_end(h);
+    if (c->n_notes > 0) html_put(h, "<ul class=\"notes\">\n");
+    for (int i = 0; i < c->n_notes; i++) html_put(h, "<li>%s</li>\n", c->notes[i]);
+    if (c->n_notes > 0) html_put(h, "</ul>\n");
     return ERR_OK;
 }
 
 enum { MOST_CHARTS = 24, MOST_MARKS = 8 }; /* per group; metrics with changes come first */
-
-bool html_has_history(const html_t *h)
-{
-    return h->in->no_history || (h->in->history && h->in->history->groups);
-}
 
 static const char *revision_text(const history_recording_t *recording)
 {
     return recording->git[0] ? recording->git : "unknown revision";
 }
 
-/* The unit of a metric's chart. */
-typedef struct unit {
-    double sec;
-    const char *name;
-} unit_t;
-
-static unit_t unit_of(const history_metric_t *metric)
+static const char *change_words(html_t *h, const history_group_t *group, const history_metric_t *metric)
 {
-    static const unit_t units[] = {{1, "s"}, {1e-3, "ms"}, {1e-6, "us"}, {1e-9, "ns"}};
-    double most = 0;
-    for (int i = 0; i < metric->n_values; i++) most = fmax(most, metric->values[i].sec);
-    for (int i = 0; i < 3; i++)
-        if (most >= units[i].sec) return units[i];
-    return units[3];
-}
-
-/* The levels as a series: two points and a gap each. */
-static err_t level_series(html_t *h, const history_metric_t *metric, int n, unit_t unit, chart_series_t *out)
-{
-    double *x, *y;
-    int at = 0;
-    TRY(arena_new(&h->arena, sizeof *x * (size_t)(3 * (metric->n_changes + 1)), &x));
-    TRY(arena_new(&h->arena, sizeof *y * (size_t)(3 * (metric->n_changes + 1)), &y));
-    for (int level = 0; level <= metric->n_changes; level++) {
-        x[at] = level > 0 ? metric->changes[level - 1].after + 0.5 : 1;
-        y[at++] = metric->levels[level] / unit.sec;
-        x[at] = level < metric->n_changes ? metric->changes[level].after + 0.5 : n;
-        y[at] = y[at - 1];
-        at++;
-        x[at] = NAN;
-        y[at++] = NAN;
-    }
-    *out = (chart_series_t){.style = 1, .n = at, .x = x, .y = y, .is_base = true};
-    return ERR_OK;
-}
-
-static err_t value_series(html_t *h, const history_metric_t *metric, bool disturbed, unit_t unit,
-                          chart_series_t *out)
-{
-    double *columns[4];
-    int n = 0;
-    for (int c = 0; c < 4; c++)
-        TRY(arena_new(&h->arena, sizeof(double) * (size_t)(metric->n_values + 1), &columns[c]));
-    for (int i = 0; i < metric->n_values; i++) {
-        const history_value_t *value = &metric->values[i];
-        if (value->disturbed != disturbed) continue;
-        columns[0][n] = value->recording + 1;
-        columns[1][n] = value->sec / unit.sec;
-        columns[2][n] = value->low / unit.sec;
-        columns[3][n++] = value->high / unit.sec;
-    }
-    *out = (chart_series_t){.name = disturbed ? "disturbed machine" : NULL,
-                            .n = n,
-                            .x = columns[0],
-                            .y = columns[1],
-                            .low = columns[2],
-                            .high = columns[3],
-                            .markers = true,
-                            .no_line = disturbed,
-                            .is_base = disturbed};
-    return ERR_OK;
-}
-
-static err_t change_words(html_t *h, const history_group_t *group, const history_metric_t *metric,
-                          const char **out)
-{
-    *out = "";
+    const char *out = "";
     for (int i = 0; i < metric->n_changes && i < MOST_MARKS; i++) {
         const history_change_t *change = &metric->changes[i];
-        TRY(arena_format(&h->arena, out, "%s%s%s at recording %d (%s", *out, i ? "; " : "",
-                         figure_change(change->ratio - 1).text, change->after + 1,
-                         revision_text(&group->recordings[change->after])));
+        out = html_format(h, "%s%s%s at recording %d (%s", out, i ? "; " : "",
+                          figure_change(change->ratio - 1).text, change->after + 1,
+                          revision_text(&group->recordings[change->after]));
         for (int d = 0; d < change->n_differences && d < 3; d++)
-            TRY(arena_format(&h->arena, out, "%s; %s %s → %s", *out, change->differences[d].name,
-                             change->differences[d].before, change->differences[d].after));
-        if (change->same_revision) TRY(arena_format(&h->arena, out, "%s; same revision as before", *out));
-        TRY(arena_format(&h->arena, out, "%s)", *out));
+            out = html_format(h, "%s; %s %s → %s", out, change->differences[d].name,
+                              change->differences[d].before, change->differences[d].after);
+        out = html_format(h, "%s%s)", out, change->same_revision ? "; same revision as before" : "");
     }
-    if (metric->n_changes == 0)
-        *out = metric->too_short ? "Too few recordings to detect a change." : "No change.";
-    return ERR_OK;
+    if (metric->n_changes > 0) return out;
+    return metric->too_short ? "Too few recordings to detect a change." : "No change.";
 }
 
-static err_t draw_metric(html_t *h, const history_group_t *group, const history_metric_t *metric)
+/* The values of undisturbed and disturbed recordings, and the levels between changes as two points and a gap each. */
+static err_t add_metric(html_t *h, const history_group_t *group, const history_metric_t *metric,
+                        const html_name_t *names, int which)
 {
-    chart_series_t series[3];
-    chart_mark_t marks[MOST_MARKS];
-    const char *key, *title, *caption;
-    unit_t unit = unit_of(metric);
-    chart_lines_t chart = {.about = "Median time over the recordings, oldest first.",
-                           .x = {.title = "recording"},
-                           .series = series,
-                           .marks = marks,
-                           .reference = NAN,
-                           .height = 110};
-    TRY(arena_format(&h->arena, &chart.y.title, "%s, lower is better", unit.name));
+    static const struct {
+        double sec;
+        const char *name;
+    } units[] = {{1, "s"}, {1e-3, "ms"}, {1e-6, "us"}, {1e-9, "ns"}};
+    html_panel_t panel = {.caption = change_words(h, group, metric),
+                          .lines = {.about = "Median time over the recordings, oldest first.",
+                                    .x = {.title = "recording"},
+                                    .reference = NAN,
+                                    .height = 110}};
+    chart_series_t *series;
+    chart_value_t *at;
+    chart_mark_t *marks;
+    double most = 0;
+    int unit = 0;
+    TRY(html_metric_name(h, names, group->n_metrics, which, &panel.title));
+    TRY(arena_new(&h->arena, sizeof *series * 3, &series));
+    TRY(arena_new(&h->arena, sizeof *marks * MOST_MARKS, &marks));
+    TRY(arena_new(&h->arena, sizeof *at * (size_t)(metric->n_values + 3 * (metric->n_changes + 1)), &at));
+    for (int i = 0; i < metric->n_values; i++) most = fmax(most, metric->values[i].sec);
+    while (unit < 3 && most < units[unit].sec) unit++;
+    const double sec = units[unit].sec;
+    panel.lines.y.title = html_format(h, "%s, lower is better", units[unit].name);
+    panel.lines.series = series;
+    panel.lines.marks = marks;
     for (int disturbed = 0; disturbed < 2; disturbed++) {
-        TRY(value_series(h, metric, disturbed, unit, &series[chart.n_series]));
-        chart.n_series += series[chart.n_series].n > 0;
+        chart_series_t *of = &series[panel.lines.n_series];
+        *of = (chart_series_t){.name = disturbed ? "disturbed machine" : NULL,
+                               .at = at,
+                               .markers = true,
+                               .no_line = disturbed,
+                               .is_base = disturbed};
+        for (int i = 0; i < metric->n_values; i++) {
+            const history_value_t *value = &metric->values[i];
+            if (value->disturbed != disturbed) continue;
+            at[of->n++] = (chart_value_t){.x = value->recording + 1,
+                                          .y = value->sec / sec,
+                                          .low = value->low / sec,
+                                          .high = value->high / sec};
+        }
+        at += of->n;
+        panel.lines.n_series += of->n > 0;
     }
     if (metric->n_changes > 0)
-        TRY(level_series(h, metric, group->n_recordings, unit, &series[chart.n_series++]));
-    for (int i = 0; i < metric->n_changes && i < MOST_MARKS; i++)
-        marks[chart.n_marks++] = (chart_mark_t){metric->changes[i].after + 0.5,
-                                                revision_text(&group->recordings[metric->changes[i].after])};
-    /* The key fields that distinguish a metric from others of its test. */
-    const char **keys;
-    int n = 0;
-    TRY(arena_new(&h->arena, sizeof *keys * (size_t)(group->n_metrics + 1), &keys));
-    for (const history_metric_t *other = group->metrics; other; other = other->next)
-        if (strcmp(other->case_name, metric->case_name) == 0 && strcmp(other->test, metric->test) == 0)
-            keys[n++] = other->key;
-    TRY(html_key_words(h, metric->key, keys, n, &key));
-    TRY(html_metric_name(h, metric->case_name, metric->test, key, &title));
-    TRY(change_words(h, group, metric, &caption));
-    html_figure(h, title);
-    html_lines(h, &chart);
-    html_figure_end(h, caption, NULL);
-    return ERR_OK;
-}
-
-static int n_shown(const history_group_t *group)
-{
-    return group->n_metrics < MOST_CHARTS ? group->n_metrics : MOST_CHARTS;
-}
-
-static err_t draw_metrics(html_t *h, const void *context)
-{
-    const history_group_t *group = context;
-    int n = 0;
-    for (int pass = 0; pass < 2; pass++)
-        for (const history_metric_t *metric = group->metrics; metric; metric = metric->next) {
-            if ((metric->n_changes > 0) != (pass == 0) || n == n_shown(group)) continue;
-            TRY(draw_metric(h, group, metric));
-            n++;
-        }
-    return ERR_OK;
-}
-
-static err_t draw_group(html_t *h, const history_group_t *group)
-{
-    int n = n_shown(group);
-    const char *text;
-    fputs("<p class=\"caption\">", h->out);
-    html_text(h, group->name);
-    fputs("</p>\n", h->out);
-    TRY(html_figures(h, draw_metrics, group));
-    if (group->n_metrics > n) {
-        TRY(arena_format(&h->arena, &text, "%d more metrics, %s; dptrain report history lists them.",
-                         group->n_metrics - n,
-                         group->n_changed > n ? "some with changes" : "none with a change"));
-        html_note(h, text);
+        series[panel.lines.n_series++] =
+            (chart_series_t){.style = 1, .n = 3 * (metric->n_changes + 1), .at = at, .is_base = true};
+    for (int level = 0; level <= metric->n_changes; level++) {
+        double y = metric->levels[level] / sec;
+        double from = level > 0 ? metric->changes[level - 1].after + 0.5 : 1;
+        double to = level < metric->n_changes ? metric->changes[level].after + 0.5 : group->n_recordings;
+        *at++ = (chart_value_t){.x = from, .y = y, .low = NAN, .high = NAN};
+        *at++ = (chart_value_t){.x = to, .y = y, .low = NAN, .high = NAN};
+        *at++ = (chart_value_t){.x = NAN, .y = NAN, .low = NAN, .high = NAN};
+        if (level < metric->n_changes && level < MOST_MARKS)
+            marks[panel.lines.n_marks++] =
+                (chart_mark_t){to, revision_text(&group->recordings[metric->changes[level].after])};
     }
-    enum { COLUMNS = 6 };
-    table_t table = {.columns = {{"recording", false},
-                                 {"time", true},
-                                 {"revision", true},
-                                 {"starts", false},
-                                 {"complete", true},
-                                 {"file", true}},
-                     .n_columns = COLUMNS,
-                     .n_rows = group->n_recordings};
-    TRY(arena_new(&h->arena, sizeof *table.cells * (size_t)table.n_rows * COLUMNS, &table.cells));
-    const char **cell = table.cells;
+    return html_panel_add(h, &panel);
+}
+
+static err_t print_group(html_t *h, const history_group_t *group)
+{
+    static const table_column_t columns[] = {{.heading = "recording"},
+                                             {.heading = "time", .is_text = true},
+                                             {.heading = "revision", .is_text = true},
+                                             {.heading = "starts"},
+                                             {.heading = "complete", .is_text = true},
+                                             {.heading = "file", .is_text = true}};
+    enum { COLUMNS = sizeof columns / sizeof *columns };
+    html_name_t *names;
+    int n = 0;
+    html_put(h, HTML_CAPTION, group->name);
+    TRY(arena_new(&h->arena, sizeof *names * (size_t)(group->n_metrics + 1), &names));
+    for (const history_metric_t *metric = group->metrics; metric; metric = metric->next)
+        names[n++] = (html_name_t){metric->case_name, metric->test, metric->key};
+    for (int changed = 1; changed >= 0; changed--) {
+        int which = 0;
+        for (const history_metric_t *metric = group->metrics; metric; metric = metric->next, which++)
+            if ((metric->n_changes > 0) == changed && h->n_panels < MOST_CHARTS)
+                TRY(add_metric(h, group, metric, names, which));
+    }
+    html_panels_print(h);
+    if (group->n_metrics > MOST_CHARTS)
+        html_put(h, "<p class=\"note\">%d more metrics, %s; dptrain report history lists them.</p>\n",
+                 group->n_metrics - MOST_CHARTS,
+                 group->n_changed > MOST_CHARTS ? "some with changes" : "none with a change");
+    html_put(h, "<details><summary>Recordings</summary>\n");
+    html_table_begin(h, columns, COLUMNS);
     for (int i = 0; i < group->n_recordings; i++) {
         const history_recording_t *recording = &group->recordings[i];
-        TRY(arena_format(&h->arena, cell++, "%d", i + 1));
-        *cell++ = recording->time;
-        *cell++ = revision_text(recording);
-        TRY(arena_format(&h->arena, cell++, "%d", recording->n_starts));
-        *cell++ = recording->complete ? "yes" : "no";
-        *cell++ = recording->file;
+        html_row(h, columns, COLUMNS,
+                 (const char *const[]){html_format(h, "%d", i + 1), recording->time, revision_text(recording),
+                                       html_format(h, "%d", recording->n_starts),
+                                       recording->complete ? "yes" : "no", recording->file});
     }
-    html_folded(h, "Recordings", &table);
+    html_table_end(h);
+    html_put(h, "</details>\n");
     return ERR_OK;
 }
 
 err_t html_history(html_t *h)
 {
     const history_t *history = h->in->history;
-    if (!history) {
-        html_section(h, "history", "History", NULL);
-        html_note(h, h->in->no_history);
-        html_section_end(h);
-        return ERR_OK;
-    }
-    html_section(h, "history", "History",
-                 "Median time of each recording. Whiskers: fastest and slowest start. Dashed: levels; a "
-                 "change point is marked with the first revision of the new level. The axes do not start at "
-                 "0.");
-    for (int i = 0; i < history->n_notes; i++) html_note(h, history->notes[i]);
+    if (h->in->no_history && !history) html_put(h, HTML_NOTE, h->in->no_history);
+    if (!history || !history->groups) return ERR_OK;
+    html_put(
+        h,
+        "<p>Median time of each recording. Whiskers: fastest and slowest start. Dashed: levels; a change point is "
+        "marked with the first revision of the new level. The axes do not start at 0.</p>\n");
+    for (int i = 0; i < history->n_notes; i++) html_put(h, HTML_NOTE, history->notes[i]);
     for (const history_group_t *group = history->groups; group; group = group->next)
-        TRY(draw_group(h, group));
-    html_section_end(h);
+        TRY(print_group(h, group));
     return ERR_OK;
 }

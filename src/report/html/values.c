@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The measurements of both sides: figures over the starts of a metric, arranged in matrices of rows × series, for the
- * charts and tables of the sections. If the page has a comparison, times and rates are those of its table, so that a
+/* The measurements of both sides: figures over the starts of a metric, arranged in tables of rows × series for the
+ * panels. If the page has a comparison, times and rates are those of its table, so that a
  * bar and a verdict never contradict each other. */
 #include <math.h>
 #include <stdlib.h>
@@ -9,8 +9,7 @@
 #include "base/figure.h"
 #include "base/mem.h"
 #include "base/stats.h"
-#include "report/html/parts.h"
-#include "report/records/report.h"
+#include "report/html/panel.h"
 
 double html_field_number(report_fields_t fields, const char *name)
 {
@@ -24,18 +23,18 @@ static double value_of_start(const metric_start_t *start, const char *name)
 }
 
 /* Sorts values. */
-static html_value_t summarize_values(double *values, int n)
+static chart_value_t summarize(double *values, int n)
 {
-    if (n == 0) return (html_value_t){NAN, NAN, NAN, 0, false};
+    if (n == 0) return (chart_value_t){NAN, NAN, NAN, NAN, 0, false};
     stats_sort(values, n);
-    return (html_value_t){stats_quantile(values, n, 0.5), values[0], values[n - 1], n, false};
+    return (chart_value_t){NAN, stats_quantile(values, n, 0.5), values[0], values[n - 1], n, false};
 }
 
-err_t html_value(html_t *h, const metric_t *metric, const char *name, html_value_t *out)
+err_t html_value(html_t *h, const metric_t *metric, const char *name, chart_value_t *out)
 {
     double *values;
     int n = 0, n_disturbed = 0;
-    *out = summarize_values(NULL, 0);
+    *out = summarize(NULL, 0);
     if (!metric) return ERR_OK;
     TRY(arena_new(&h->arena, sizeof *values * (size_t)(metric->n_starts + 1), &values));
     for (const metric_start_t *start = metric->starts; start; start = start->next) {
@@ -43,7 +42,7 @@ err_t html_value(html_t *h, const metric_t *metric, const char *name, html_value
         n_disturbed += start->disturbed;
         values[n++] = value_of_start(start, name);
     }
-    *out = summarize_values(values, n);
+    *out = summarize(values, n);
     out->disturbed = n > 0 && 2 * n_disturbed >= n;
     return ERR_OK;
 }
@@ -65,22 +64,23 @@ err_t html_seconds(html_t *h, const html_item_t *item, int side, double *out)
     TRY(arena_new(&h->arena, sizeof *values * (size_t)(item->side[side]->n_starts + 1), &values));
     for (const metric_start_t *start = item->side[side]->starts; start; start = start->next)
         values[n++] = start->p50;
-    *out = summarize_values(values, n).middle;
+    *out = summarize(values, n).y;
     return ERR_OK;
 }
 
-err_t html_spec_value(html_t *h, const html_spec_t *spec, const html_item_t *item, int side,
-                      html_value_t *out)
+/* The value of an item. Without low: over the starts; of a rate on a single start the 95 % interval. */
+static err_t spec_value(html_t *h, const html_spec_t *spec, const html_item_t *item, int side,
+                        chart_value_t *out)
 {
-    html_value_t end;
+    chart_value_t end;
     const metric_t *metric = item->side[side];
     TRY(html_value(h, metric, spec->figure, out));
     if (out->n == 0) return ERR_OK;
     if (spec->low) {
         TRY(html_value(h, metric, spec->low, &end));
-        out->low = end.middle;
+        out->low = end.y;
         TRY(html_value(h, metric, spec->high, &end));
-        out->high = end.middle;
+        out->high = end.y;
     } else if (out->n == 1) {
         /* The 95 % interval of the median of a single start. */
         const metric_start_t *start = metric->starts;
@@ -88,8 +88,8 @@ err_t html_spec_value(html_t *h, const html_spec_t *spec, const html_item_t *ite
         const report_timing_t *timing = start->point ? start->point->timing : NULL;
         out->low = out->high = NAN;
         if (spec->is_rate && timing && timing->ci_low > 0 && timing->ci_high > 0) {
-            out->low = out->middle * start->p50 / timing->ci_high;
-            out->high = out->middle * start->p50 / timing->ci_low;
+            out->low = out->y * start->p50 / timing->ci_high;
+            out->high = out->y * start->p50 / timing->ci_low;
         }
     }
     const double sec = compared_seconds(item, side);
@@ -102,9 +102,9 @@ err_t html_spec_value(html_t *h, const html_spec_t *spec, const html_item_t *ite
     for (const metric_start_t *start = metric->starts; start && n < out->n; start = start->next)
         if (isfinite(value_of_start(start, spec->figure)))
             work[n++] = value_of_start(start, spec->figure) * start->p50;
-    out->middle = summarize_values(work, n).middle / sec;
-    out->low = fmin(out->low, out->middle);
-    out->high = fmax(out->high, out->middle);
+    out->y = summarize(work, n).y / sec;
+    out->low = fmin(out->low, out->y);
+    out->high = fmax(out->high, out->y);
     out->disturbed = out->disturbed && item->compared->n_slowed[side == HTML_NOW] == 0;
     return ERR_OK;
 }
@@ -141,70 +141,44 @@ err_t html_items_make(html_t *h)
     return ERR_OK;
 }
 
-bool html_has_figure(const html_t *h, const char *case_name, const char *figure)
+/* A key field in words, without its name if that is clear: "8 KiB", "in place", "2 ranks", "batch 64". */
+static const char *field_words(html_t *h, const report_field_t *field)
 {
-    for (int i = 0; i < h->n_items; i++)
-        for (int side = 0; side < HTML_SIDES; side++) {
-            const metric_t *metric = h->items[i].side[side];
-            if (!metric || strcmp(metric->case_name, case_name) != 0) continue;
-            for (const metric_start_t *start = metric->starts; start; start = start->next)
-                if (isfinite(html_field_number(start->point->metrics, figure))) return true;
-        }
-    return false;
-}
-
-err_t html_field_words(html_t *h, const report_field_t *field, const char **out)
-{
-    static const char *const bare[] = {"communicator", "datatype",   "dtype",      "device", "model",
-                                       "precision",    "level",      "net",        "layer",  "shape",
-                                       "cache",        "advice",     "algorithms", "data",   "redop",
-                                       "test",         "filesystem", NULL};
+    static const char *const bare[] = {"communicator", "datatype",  "dtype",      "device", "model",
+                                       "precision",    "level",     "net",        "layer",  "shape",
+                                       "cache",        "advice",    "algorithms", "data",   "redop",
+                                       "test",         "filesystem"};
+    static const char *const counted[] = {"ranks", "threads", "hosts"};
+    if (!field || field->kind == FIELD_MISSING) return "";
     const char *name = field->name, *text = field->text ? field->text : "";
-    *out = "";
-    if (field->kind == FIELD_MISSING) return ERR_OK;
-    if (strcmp(name, "in_place") == 0) {
-        *out = strcmp(text, "yes") == 0 ? "in place" : "out of place";
-        return ERR_OK;
-    }
+    if (strcmp(name, "in_place") == 0) return strcmp(text, "yes") == 0 ? "in place" : "out of place";
     if (strcmp(name, "bytes") == 0 && field->kind == FIELD_NUMBER)
-        return arena_format(&h->arena, out, "%s", figure_size(field->number).text);
-    for (int i = 0; bare[i]; i++)
-        if (strcmp(name, bare[i]) == 0) {
-            *out = text;
-            return ERR_OK;
-        }
-    if (strcmp(name, "ranks") == 0 || strcmp(name, "threads") == 0 || strcmp(name, "hosts") == 0)
-        return arena_format(&h->arena, out, "%s %.*s", text, (int)strlen(name) - (strcmp(text, "1") == 0),
-                            name);
-    return arena_format(&h->arena, out, "%s %s", name, text);
-}
-
-static err_t append_words(html_t *h, const char **text, const char *words)
-{
-    if (!words[0]) return ERR_OK;
-    return arena_format(&h->arena, text, "%s%s%s", *text, (*text)[0] ? ", " : "", words);
+        return html_format(h, "%s", figure_size(field->number).text);
+    for (size_t i = 0; i < sizeof bare / sizeof *bare; i++)
+        if (strcmp(name, bare[i]) == 0) return text;
+    for (int i = 0; i < 3; i++)
+        if (strcmp(name, counted[i]) == 0)
+            return html_format(h, "%s %.*s", text, (int)strlen(name) - (strcmp(text, "1") == 0), name);
+    return html_format(h, "%s %s", name, text);
 }
 
 /* The values of the named fields, joined. "m", "n", "k" are dimensions of a product. */
 static err_t list_words(html_t *h, const html_item_t *item, const char *const *names, const char **out)
 {
-    *out = "";
+    const char *words = "";
     for (; *names; names++) {
         const report_field_t *field = fields_find(item->key, *names);
-        const char *words = strcmp(*names, "test") == 0 ? item->test : "";
-        if (field && strlen(*names) == 1) {
-            bool first = strcmp(*names, "m") == 0;
-            TRY(arena_format(&h->arena, out, "%s%s%s", *out, first ? ((*out)[0] ? " " : "") : "×",
-                             field->text ? field->text : "?"));
-            continue;
+        if (!field) {
+            if (strcmp(*names, "test") == 0) words = html_join(h, words, item->test);
+        } else if (strlen(*names) == 1) {
+            const char *between = strcmp(*names, "m") != 0 ? "×" : words[0] ? " " : "";
+            words = html_format(h, "%s%s%s", words, between, field->text ? field->text : "?");
+        } else if (strcmp(*names, "shape") != 0 || strcmp(field->text ? field->text : "", "square") != 0) {
+            /* The dimensions already show that a shape is square. */
+            words = html_join(h, words, field_words(h, field));
         }
-        /* The dimensions already show that a shape is square. */
-        if (field && field->text && strcmp(*names, "shape") == 0 && strcmp(field->text, "square") == 0)
-            continue;
-        if (field) TRY(html_field_words(h, field, &words));
-        TRY(append_words(h, out, words));
     }
-    return intern_text(&h->words, *out, out);
+    return intern_text(&h->words, words, out);
 }
 
 /* The place of an item in a table. */
@@ -223,12 +197,6 @@ static bool is_named(const html_spec_t *spec, const char *name)
     return spec->x && strcmp(spec->x, name) == 0;
 }
 
-static bool same_text(const report_field_t *a, const report_field_t *b)
-{
-    if (!a || !b) return a == b;
-    return a->kind == b->kind && strcmp(a->text ? a->text : "", b->text ? b->text : "") == 0;
-}
-
 /* Whether a field varies within a table. table NULL: within all. */
 static bool field_varies(const place_t *places, int n, const char *table, const char *name)
 {
@@ -237,19 +205,24 @@ static bool field_varies(const place_t *places, int n, const char *table, const 
     for (int i = 0; i < n; i++) {
         if (table && places[i].table != table) continue;
         const report_field_t *field = fields_find(places[i].item->key, name);
-        if (any && !same_text(first, field)) return true;
+        if (any && (!first || !field
+                        ? first != field
+                        : first->kind != field->kind ||
+                              strcmp(first->text ? first->text : "", field->text ? field->text : "") != 0))
+            return true;
         first = field;
         any = true;
     }
     return false;
 }
 
-/* Whether every key has this part, as "ranks=2". */
-static bool is_shared(const char *const *keys, int n_keys, const char *part, size_t n)
+/* Whether every key of the test has this part, as "ranks=2". */
+static bool is_shared(const html_name_t *all, int n, const html_name_t *of, const char *part, size_t n_bytes)
 {
-    for (int i = 0; i < n_keys; i++) {
-        const char *at = keys[i];
-        while (at && !(strncmp(at, part, n) == 0 && (at[n] == ';' || !at[n]))) {
+    for (int i = 0; i < n; i++) {
+        const char *at = all[i].key;
+        if (strcmp(all[i].case_name, of->case_name) != 0 || strcmp(all[i].test, of->test) != 0) continue;
+        while (at && !(strncmp(at, part, n_bytes) == 0 && (at[n_bytes] == ';' || !at[n_bytes]))) {
             at = strchr(at, ';');
             if (at) at++;
         }
@@ -258,34 +231,29 @@ static bool is_shared(const char *const *keys, int n_keys, const char *part, siz
     return true;
 }
 
-err_t html_key_words(html_t *h, const char *key, const char *const *keys, int n_keys, const char **out)
+err_t html_metric_name(html_t *h, const html_name_t *all, int n, int which, const char **out)
 {
-    size_t n;
-    *out = "";
-    for (const char *part = key; *part; part += n + (part[n] == ';')) {
-        const char *name, *value, *words, *equals = strchr(part, '=');
+    const html_name_t *of = &all[which];
+    const char *name, *value, *words = "";
+    size_t n_bytes;
+    for (const char *part = of->key; *part; part += n_bytes + (part[n_bytes] == ';')) {
+        const char *equals = strchr(part, '=');
         char *end;
-        n = strcspn(part, ";");
-        if (!equals || equals > part + n || is_shared(keys, n_keys, part, n)) continue;
+        n_bytes = strcspn(part, ";");
+        if (!equals || equals > part + n_bytes || is_shared(all, n, of, part, n_bytes)) continue;
         TRY(arena_text(&h->arena, part, (size_t)(equals - part), &name));
-        TRY(arena_text(&h->arena, equals + 1, n - (size_t)(equals + 1 - part), &value));
+        TRY(arena_text(&h->arena, equals + 1, n_bytes - (size_t)(equals + 1 - part), &value));
         /* The bytes imply the count. */
-        if (strcmp(name, "count") == 0 && strstr(key, "bytes=")) continue;
+        if (strcmp(name, "count") == 0 && strstr(of->key, "bytes=")) continue;
         report_field_t field = {.name = name, .kind = FIELD_TEXT, .text = value};
         field.number = strtod(value, &end);
         if (end > value && !*end) field.kind = FIELD_NUMBER;
-        TRY(html_field_words(h, &field, &words));
-        TRY(append_words(h, out, words));
+        words = html_join(h, words, field_words(h, &field));
     }
+    bool twice = strcmp(of->case_name, of->test) == 0;
+    *out = html_format(h, "%s%s%s%s%s", of->case_name, twice ? "" : " ", twice ? "" : of->test,
+                       words[0] ? ": " : "", words);
     return ERR_OK;
-}
-
-err_t html_metric_name(html_t *h, const char *case_name, const char *test, const char *words,
-                       const char **out)
-{
-    bool twice = strcmp(case_name, test) == 0;
-    return arena_format(&h->arena, out, "%s%s%s%s%s", case_name, twice ? "" : " ", twice ? "" : test,
-                        words[0] ? ": " : "", words);
 }
 
 /* Appends the fields that the spec does not name and that vary, to the series or the table. */
@@ -297,22 +265,17 @@ static err_t add_rest(html_t *h, const html_spec_t *spec, place_t *places, int n
     const char **texts;
     TRY(arena_new(&h->arena, sizeof *texts * (size_t)(n + 1), &texts));
     for (int i = 0; i < n; i++) {
-        const html_item_t *item = places[i].item;
+        const report_fields_t key = places[i].item->key;
         if (n_names < 0 || (spec->rest_is_series && table != places[i].table)) {
             table = spec->rest_is_series ? places[i].table : NULL;
             n_names = 0;
-            for (int f = 0; f < item->key.n && n_names < MAX_REST; f++)
-                if (!is_named(spec, item->key.at[f].name) &&
-                    field_varies(places, n, table, item->key.at[f].name))
-                    names[n_names++] = item->key.at[f].name;
+            for (int f = 0; f < key.n && n_names < MAX_REST; f++)
+                if (!is_named(spec, key.at[f].name) && field_varies(places, n, table, key.at[f].name))
+                    names[n_names++] = key.at[f].name;
         }
         texts[i] = spec->rest_is_series ? places[i].series : places[i].table;
-        for (int f = 0; f < n_names; f++) {
-            const report_field_t *field = fields_find(item->key, names[f]);
-            const char *words = "";
-            if (field) TRY(html_field_words(h, field, &words));
-            TRY(append_words(h, &texts[i], words));
-        }
+        for (int f = 0; f < n_names; f++)
+            texts[i] = html_join(h, texts[i], field_words(h, fields_find(key, names[f])));
     }
     for (int i = 0; i < n; i++)
         TRY(intern_text(&h->words, texts[i], spec->rest_is_series ? &places[i].series : &places[i].table));
@@ -326,7 +289,7 @@ static err_t find_places(html_t *h, const html_spec_t *spec, place_t **out, int 
     TRY(arena_new(&h->arena, sizeof *places * (size_t)(h->n_items + 1), &places));
     for (int i = 0; i < h->n_items; i++) {
         html_item_t *item = &h->items[i];
-        html_value_t value[HTML_SIDES];
+        chart_value_t value[HTML_SIDES];
         if (strcmp(item->case_name, spec->case_name) != 0) continue;
         if (spec->needs && !fields_find(item->key, spec->needs)) continue;
         if (spec->is_rest && item->shown) continue;
@@ -355,12 +318,13 @@ static int index_of(const char **list, int *n, const char *text)
 }
 
 /* *out stays NULL if there are too few rows. */
-static err_t make_matrix(html_t *h, const html_spec_t *spec, place_t *places, int n, const char *name,
-                         html_matrix_t **out)
+static err_t make_values(html_t *h, const html_spec_t *spec, place_t *places, int n, const char *name,
+                         html_values_t **out)
 {
-    html_matrix_t *m;
+    html_values_t *m;
+    bool has_base = false;
     TRY(arena_new(&h->arena, sizeof *m, &m));
-    *m = (html_matrix_t){.name = name};
+    *m = (html_values_t){.name = name};
     TRY(arena_new(&h->arena, sizeof *m->rows * (size_t)n, &m->rows));
     TRY(arena_new(&h->arena, sizeof *m->series * (size_t)n, &m->series));
     TRY(arena_new(&h->arena, sizeof *m->x * (size_t)n, &m->x));
@@ -369,37 +333,34 @@ static err_t make_matrix(html_t *h, const html_spec_t *spec, place_t *places, in
         if (places[i].table != name) continue;
         m->x[index_of(m->rows, &m->n_rows, places[i].row)] = places[i].x;
         index_of(m->series, &m->n_series, places[i].series);
+        has_base |= places[i].item->side[HTML_BASE] != NULL;
     }
     if (m->n_rows < spec->min_rows) return ERR_OK;
-    if (spec->x) {
-        /* Sorts rows by x. Insertion sort: they are mostly in order. */
-        for (int i = 1; i < m->n_rows; i++)
-            for (int k = i; k > 0 && m->x[k - 1] > m->x[k]; k--) {
-                double x = m->x[k];
-                const char *row = m->rows[k];
-                m->x[k] = m->x[k - 1];
-                m->x[k - 1] = x;
-                m->rows[k] = m->rows[k - 1];
-                m->rows[k - 1] = row;
-            }
-    }
     *out = m;
-    bool has_base = false;
-    size_t n_cells = (size_t)m->n_rows * (size_t)m->n_series;
-    for (int i = 0; i < n; i++) has_base |= places[i].table == m->name && places[i].item->side[HTML_BASE];
-    for (int side = 0; side < HTML_SIDES; side++) {
-        if (side == HTML_BASE && !has_base) continue;
-        TRY(arena_new(&h->arena, n_cells * sizeof *m->at[side], &m->at[side]));
-        for (size_t c = 0; c < n_cells; c++) m->at[side][c] = (html_value_t){NAN, NAN, NAN, 0, false};
+    /* Sorts rows by x. Insertion sort: they are mostly in order. */
+    for (int i = 1; i < m->n_rows && spec->x; i++)
+        for (int k = i; k > 0 && m->x[k - 1] > m->x[k]; k--) {
+            double x = m->x[k];
+            const char *row = m->rows[k];
+            m->x[k] = m->x[k - 1];
+            m->x[k - 1] = x;
+            m->rows[k] = m->rows[k - 1];
+            m->rows[k - 1] = row;
+        }
+    const int n_cells = m->n_rows * m->n_series;
+    for (int side = 0; side < (has_base ? HTML_SIDES : 1); side++) {
+        TRY(arena_new(&h->arena, (size_t)n_cells * sizeof *m->at[side], &m->at[side]));
+        for (int c = 0; c < n_cells; c++) m->at[side][c] = summarize(NULL, 0);
     }
     for (int i = 0; i < n; i++) {
-        if (places[i].table != m->name) continue;
+        if (places[i].table != name) continue;
         int row = index_of(m->rows, &m->n_rows, places[i].row);
         int series = index_of(m->series, &m->n_series, places[i].series);
         for (int side = 0; side < HTML_SIDES; side++) {
             if (!places[i].item->side[side]) continue;
-            html_value_t *at = &m->at[side][row * m->n_series + series];
-            TRY(html_spec_value(h, spec, places[i].item, side, at));
+            chart_value_t *at = &m->at[side][series * m->n_rows + row];
+            TRY(spec_value(h, spec, places[i].item, side, at));
+            at->x = m->x[row];
             if (at->n > m->n_starts && side == HTML_NOW) m->n_starts = at->n;
         }
         places[i].item->shown = true;
@@ -407,7 +368,7 @@ static err_t make_matrix(html_t *h, const html_spec_t *spec, place_t *places, in
     return ERR_OK;
 }
 
-err_t html_matrices(html_t *h, const html_spec_t *spec, html_matrix_t **out)
+err_t html_values(html_t *h, const html_spec_t *spec, html_values_t **out)
 {
     place_t *places = NULL;
     int n = 0, n_names = 0, n_styles = 0;
@@ -418,8 +379,8 @@ err_t html_matrices(html_t *h, const html_spec_t *spec, html_matrix_t **out)
     TRY(arena_new(&h->arena, sizeof *styles * (size_t)(n + 1), &styles));
     for (int i = 0; i < n; i++) index_of(names, &n_names, places[i].table);
     for (int i = 0; i < n_names; i++) {
-        TRY(make_matrix(h, spec, places, n, names[i], out));
-        html_matrix_t *m = *out;
+        TRY(make_values(h, spec, places, n, names[i], out));
+        html_values_t *m = *out;
         if (!m) continue;
         for (int s = 0; s < m->n_series; s++) m->style[s] = index_of(styles, &n_styles, m->series[s]);
         out = &m->next;
