@@ -10,11 +10,12 @@
 /* The panels of the values that a spec selects. */
 typedef struct bench_panel {
     html_spec_t spec;
-    const char *title, *axis;         /* title "": that of the table */
-    const char *caption, *about;      /* about: of lines, after the title */
-    const char *row_heading;          /* of the data */
-    figure_t (*figure)(double value); /* NULL: html_label_figure */
-    const chart_lines_t *lines;       /* over x; NULL: bars */
+    const char *title, *caption; /* title "": that of the table */
+    const char *axis;            /* of bars */
+    /* Of lines over x; about: after the title. */
+    const chart_lines_t *lines;
+    const char *about, *row_heading;
+    figure_t (*figure)(double value);
 } bench_panel_t;
 
 static const chart_lines_t bandwidth_lines = {
@@ -28,142 +29,102 @@ static const chart_lines_t efficiency_lines = {
     .side_by_side = true};
 
 static const bench_panel_t comm_panels[] = {
-    {.spec = {.case_name = "comm",
-              .figure = "busbw_gbs",
-              .table = {"test"},
-              .row = {"bytes"},
-              .series = {"communicator"},
-              .ignore = {"count"},
-              .x = "bytes",
-              .min_rows = 2,
-              .rest_is_series = true,
-              .is_rate = true},
-     .title = "",
+    {{"comm", "busbw_gbs", .table = {"test"}, .row = {"bytes"}, .series = {"communicator"},
+      .ignore = {"count"}, .x = "bytes", .min_rows = 2, .rest_is_series = true},
+     "",
+     "Higher is better. Both axes are logarithmic. Source: busbw_gbs of dptrain bench comm.",
+     .lines = &bandwidth_lines,
      .about = ": bus bandwidth in GB/s over message size.",
-     .caption = "Higher is better. Both axes are logarithmic. Source: busbw_gbs of dptrain bench comm.",
      .row_heading = "bytes",
-     .lines = &bandwidth_lines},
+     .figure = html_label_figure},
     /* Collectives that were measured at a single message size. */
-    {.spec = {.case_name = "comm",
-              .figure = "busbw_gbs",
-              .row = {"test", "bytes"},
-              .series = {"communicator"},
-              .ignore = {"count"},
-              .rest_is_series = true,
-              .is_rate = true,
-              .is_rest = true},
-     .title = "Bus bandwidth",
-     .axis = "bus bandwidth, GB/s",
-     .caption = "Higher is better. Source: busbw_gbs of dptrain bench comm."}};
+    {{"comm", "busbw_gbs", .row = {"test", "bytes"}, .series = {"communicator"}, .ignore = {"count"},
+      .rest_is_series = true, .is_rest = true},
+     "Bus bandwidth",
+     "Higher is better. Source: busbw_gbs of dptrain bench comm.",
+     .axis = "bus bandwidth, GB/s"}};
 
 static const bench_panel_t speed_panels[] = {
-    {.spec = {.case_name = "mem",
-              .figure = "gbs_all",
-              .row = {"level"},
-              .series = {"test"},
-              .ignore = {"bytes"},
-              .needs = "level",
-              .is_rate = true},
-     .title = "Memory bandwidth, all ranks",
-     .axis = "GB/s of all ranks",
-     .caption = "Higher is better. Source: gbs_all of dptrain bench mem."},
-    {.spec = {.case_name = "gemm",
-              .figure = "gflops_all",
-              .row = {"shape", "m", "n", "k"},
-              .series = {"dtype"},
-              .is_rate = true},
-     .title = "Matrix products, all ranks",
-     .axis = "GFLOP/s of all ranks",
-     .caption = "Higher is better. Source: gflops_all of dptrain bench gemm; rows are m×n×k."},
-    {.spec = {.case_name = "io",
-              .figure = "gbs_all",
-              .row = {"test", "cache"},
-              .ignore = {"bytes"},
-              .is_rate = true},
-     .title = "Files, all active ranks",
-     .axis = "GB/s of all active ranks",
-     .caption = "Higher is better. Source: gbs_all of dptrain bench io."},
+    {{"mem", "gbs_all", .row = {"level"}, .series = {"test"}, .ignore = {"bytes"}, .needs = "level"},
+     "Memory bandwidth, all ranks",
+     "Higher is better. Source: gbs_all of dptrain bench mem.",
+     .axis = "GB/s of all ranks"},
+    {{"gemm", "gflops_all", .row = {"shape", "m", "n", "k"}, .series = {"dtype"}},
+     "Matrix products, all ranks",
+     "Higher is better. Source: gflops_all of dptrain bench gemm; rows are m×n×k.",
+     .axis = "GFLOP/s of all ranks"},
+    {{"io", "gbs_all", .row = {"test", "cache"}, .ignore = {"bytes"}},
+     "Files, all active ranks",
+     "Higher is better. Source: gbs_all of dptrain bench io.",
+     .axis = "GB/s of all active ranks"},
     /* Last, because these are the tallest. */
-    {.spec = {.case_name = "conv",
-              .figure = "gflops_all",
-              .table = {"net"},
-              .row = {"layer"},
-              .series = {"test"},
-              .ignore = {"operator"},
-              .is_rate = true},
-     .title = "Convolutions, all ranks",
-     .axis = "GFLOP/s of all ranks",
-     .caption = "Higher is better. Source: gflops_all of dptrain bench conv."}};
+    {{"conv", "gflops_all", .table = {"net"}, .row = {"layer"}, .series = {"test"}, .ignore = {"operator"}},
+     "Convolutions, all ranks",
+     "Higher is better. Source: gflops_all of dptrain bench conv.",
+     .axis = "GFLOP/s of all ranks"}};
 
 static const bench_panel_t efficiency_panel = {
-    .spec = {.case_name = "step",
-             .figure = "efficiency",
-             .row = {"ranks"},
-             .series = {"test"},
-             .ignore = {"batch", "data_xxh3"},
-             .x = "ranks",
-             .low = "efficiency_low",
-             .high = "efficiency_high"},
-    .title = "Scaling efficiency",
+    {"step", "efficiency", .row = {"ranks"}, .series = {"test"}, .ignore = {"batch", "data_xxh3"},
+     .x = "ranks", .low = "efficiency_low", .high = "efficiency_high"},
+    "Scaling efficiency",
+    "Higher is better; 100 % is ideal. Whiskers: quartiles. weak: the batch grows with the ranks; strong: the batch is "
+    "fixed; alone: the ranks do not communicate, which shows how much they slow each other down. Source: efficiency of "
+    "dptrain bench step.",
+    .lines = &efficiency_lines,
     .about = " in percent over the number of ranks.",
-    .caption =
-        "Higher is better; 100 % is ideal. Whiskers: quartiles. weak: the batch grows with the ranks; strong: "
-        "the batch is fixed; alone: the ranks do not communicate, which shows how much they slow each other "
-        "down. Source: efficiency of dptrain bench step.",
     .row_heading = "ranks",
-    .figure = html_label_percent,
-    .lines = &efficiency_lines};
+    .figure = html_label_percent};
 
-/* The caption, with how the values came about. n_left_out: series that the chart has no room for. */
-static const char *values_caption(html_t *h, const bench_panel_t *of, const html_values_t *m, int n_left_out)
+/* The caption, with how the values came about. */
+static const char *values_caption(html_t *h, const bench_panel_t *of, const html_values_t *m)
 {
+    const chart_table_t *t = &m->table;
     bool has_whiskers = false, has_disturbed = false;
     const char *caption = of->caption;
-    for (int side = 0; side < HTML_SIDES; side++)
-        for (int i = 0; i < m->n_rows * m->n_series && m->at[side]; i++) {
-            has_whiskers |= isfinite(m->at[side][i].low) && side == HTML_NOW;
-            has_disturbed |= m->at[side][i].disturbed;
-        }
+    for (int i = 0; i < t->n_rows * t->n_series; i++) {
+        has_whiskers |= isfinite(t->values[i].low);
+        has_disturbed |= t->values[i].disturbed || (t->base && t->base[i].disturbed);
+    }
     if (m->n_starts > 1)
         caption = html_format(h, "%s Medians of %d starts%s.", caption, m->n_starts,
                               of->spec.low ? "" : "; whiskers: minimum and maximum");
     else if (m->n_starts == 1 && has_whiskers && !of->spec.low)
         caption = html_format(h, "%s Whiskers: 95 %% interval of the median.", caption);
-    if (h->in->comparison && of->spec.is_rate)
+    if (h->in->comparison && !of->spec.low)
         caption = html_format(h, "%s Compared values follow from the times of the verdict.", caption);
     if (has_disturbed)
         caption = html_format(h, "%s %s: other load disturbed at least half of the starts.", caption,
                               of->lines ? "Crossed out" : "!");
-    if (m->at[HTML_BASE])
+    if (t->base)
         caption = html_format(h, "%s %s: base.", caption,
                               of->lines ? "Dashed lines and hollow markers" : "Tick on a bar");
-    if (n_left_out > 0)
-        caption =
-            html_format(h, "%s %d more %s in the data.", caption, n_left_out, of->lines ? "lines" : "series");
     return caption;
 }
 
 /* The series as lines over x; the rest is counted. */
 static err_t values_series(html_t *h, const html_values_t *m, chart_lines_t *lines, int *n_left_out)
 {
+    const chart_table_t *t = &m->table;
     chart_series_t *series;
     TRY(arena_new(&h->arena, CHART_MAX_SERIES * sizeof *series, &series));
     lines->series = series;
-    for (int i = 0; i < m->n_series * HTML_SIDES; i++) {
-        int side = i % HTML_SIDES, s = i / HTML_SIDES;
-        bool any = false;
-        for (int row = 0; row < m->n_rows && m->at[side]; row++)
-            any |= m->at[side][s * m->n_rows + row].n > 0;
+    for (int i = 0; i < t->n_series * HTML_SIDES; i++) {
+        int s = i / HTML_SIDES;
+        bool is_base = i % HTML_SIDES == HTML_BASE, any = false;
+        const chart_value_t *at = is_base ? t->base : t->values;
+        if (!at) continue;
+        at += s * t->n_rows;
+        for (int row = 0; row < t->n_rows; row++) any |= at[row].n > 0;
         if (any && lines->n_series == CHART_MAX_SERIES)
             ++*n_left_out;
         else if (any)
-            series[lines->n_series++] = (chart_series_t){
-                .name = side == HTML_BASE ? html_join(h, m->series[s], "base") : m->series[s],
-                .style = m->style[s],
-                .n = m->n_rows,
-                .at = m->at[side] + s * m->n_rows,
-                .markers = true,
-                .is_base = side == HTML_BASE};
+            series[lines->n_series++] =
+                (chart_series_t){.name = is_base ? html_join(h, t->series[s], "base") : t->series[s],
+                                 .style = m->style[s],
+                                 .n = t->n_rows,
+                                 .at = at,
+                                 .markers = true,
+                                 .is_base = is_base};
     }
     return ERR_OK;
 }
@@ -173,25 +134,24 @@ static err_t add_panels(html_t *h, const bench_panel_t *of)
     html_values_t *m;
     TRY(html_values(h, &of->spec, &m));
     for (; m; m = m->next) {
-        int n_left_out = m->n_series > CHART_COLOURS ? m->n_series - CHART_COLOURS : 0;
-        html_panel_t panel = {.row_heading = of->row_heading ? of->row_heading : "",
-                              .table = {.axis = of->axis,
-                                        .figure = of->figure ? of->figure : html_label_figure,
-                                        .rows = m->rows,
-                                        .series = m->series,
-                                        .n_rows = m->n_rows,
-                                        .n_series = m->n_series,
-                                        .values = m->at[HTML_NOW],
-                                        .base = m->at[HTML_BASE]}};
+        int n_left_out = 0;
+        html_panel_t panel = {.caption = values_caption(h, of, m), .row_heading = "", .table = m->table};
         panel.title = html_format(h, "%s%s%s", of->title, of->title[0] && m->name[0] ? ": " : "", m->name);
-        panel.table.about = html_format(h, "Bar chart: %s.", panel.title);
+        panel.table.axis = of->axis;
+        panel.table.figure = html_label_figure;
         if (of->lines) {
-            n_left_out = 0;
+            panel.row_heading = of->row_heading;
+            panel.table.figure = of->figure;
             panel.lines = *of->lines;
             panel.lines.about = html_format(h, "%s%s", panel.title, of->about);
             TRY(values_series(h, m, &panel.lines, &n_left_out));
+        } else {
+            panel.table.about = html_format(h, "Bar chart: %s.", panel.title);
+            n_left_out = m->table.n_series - CHART_COLOURS;
         }
-        panel.caption = values_caption(h, of, m, n_left_out);
+        if (n_left_out > 0)
+            panel.caption = html_format(h, "%s %d more %s in the data.", panel.caption, n_left_out,
+                                        of->lines ? "lines" : "series");
         TRY(html_panel_add(h, &panel));
     }
     return ERR_OK;

@@ -94,24 +94,21 @@ typedef struct html_spec {
     const char *table[4], *row[5], *series[3], *ignore[4]; /* NULL-terminated */
     const char *needs;                                     /* required key field; NULL: none */
     const char *x;                                         /* key field with the row's number; NULL: none */
-    const char *low, *high; /* figures for the ends; NULL: minimum and maximum of the starts */
+    /* Figures for the ends. NULL: the figure is a rate, work per median time, so the comparison's time gives its
+     * value, and the ends are the minimum and maximum of the starts. */
+    const char *low, *high;
     bool rest_is_series;
-    bool is_rate; /* work per median time, so the comparison's time gives a value */
     bool is_rest; /* only items that no panel shows yet */
     int min_rows; /* tables with fewer rows are dropped, their items not marked as shown */
 } html_spec_t;
 
-typedef struct html_values html_values_t;
-struct html_values {
+typedef struct html_values {
     const char *name; /* distinguishes it from others of the same spec */
-    const char **rows, **series;
-    double *x;  /* [n_rows] */
-    int *style; /* [n_series]; the same name has the same style in all tables of a spec */
-    int n_rows, n_series;
-    chart_value_t *at[HTML_SIDES]; /* [n_series, n_rows]; base NULL: no base */
-    int n_starts;                  /* maximum over the values of now */
-    html_values_t *next;
-};
+    chart_table_t table;
+    int *style;   /* [n_series]; the same name has the same style in all tables of a spec */
+    int n_starts; /* maximum over the values of now */
+    struct html_values *next;
+} html_values_t;
 
 /* Builds the tables of a spec. Rows and series are in the order of the items; rows with an x are sorted by
  * it. Marks the items as shown. *out NULL: no item fits. */

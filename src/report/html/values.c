@@ -87,13 +87,13 @@ static err_t spec_value(html_t *h, const html_spec_t *spec, const html_item_t *i
         while (start->next && !isfinite(value_of_start(start, spec->figure))) start = start->next;
         const report_timing_t *timing = start->point ? start->point->timing : NULL;
         out->low = out->high = NAN;
-        if (spec->is_rate && timing && timing->ci_low > 0 && timing->ci_high > 0) {
+        if (timing && timing->ci_low > 0 && timing->ci_high > 0) {
             out->low = out->y * start->p50 / timing->ci_high;
             out->high = out->y * start->p50 / timing->ci_low;
         }
     }
     const double sec = compared_seconds(item, side);
-    if (!spec->is_rate || !isfinite(sec)) return ERR_OK;
+    if (spec->low || !isfinite(sec)) return ERR_OK;
     /* The figure that the comparison's time gives: a rate is an amount of work, the same in all starts, per time.
      * Starts that the comparison left out do not disturb it. */
     double *work;
@@ -321,50 +321,57 @@ static int index_of(const char **list, int *n, const char *text)
 static err_t make_values(html_t *h, const html_spec_t *spec, place_t *places, int n, const char *name,
                          html_values_t **out)
 {
+    const char **rows, **series;
+    double *x;
+    chart_value_t *at[HTML_SIDES] = {NULL};
     html_values_t *m;
+    int n_rows = 0, n_series = 0;
     bool has_base = false;
     TRY(arena_new(&h->arena, sizeof *m, &m));
-    *m = (html_values_t){.name = name};
-    TRY(arena_new(&h->arena, sizeof *m->rows * (size_t)n, &m->rows));
-    TRY(arena_new(&h->arena, sizeof *m->series * (size_t)n, &m->series));
-    TRY(arena_new(&h->arena, sizeof *m->x * (size_t)n, &m->x));
-    TRY(arena_new(&h->arena, sizeof *m->style * (size_t)n, &m->style));
+    TRY(arena_new(&h->arena, sizeof *rows * (size_t)n, &rows));
+    TRY(arena_new(&h->arena, sizeof *series * (size_t)n, &series));
+    TRY(arena_new(&h->arena, sizeof *x * (size_t)n, &x));
     for (int i = 0; i < n; i++) {
         if (places[i].table != name) continue;
-        m->x[index_of(m->rows, &m->n_rows, places[i].row)] = places[i].x;
-        index_of(m->series, &m->n_series, places[i].series);
+        x[index_of(rows, &n_rows, places[i].row)] = places[i].x;
+        index_of(series, &n_series, places[i].series);
         has_base |= places[i].item->side[HTML_BASE] != NULL;
     }
-    if (m->n_rows < spec->min_rows) return ERR_OK;
-    *out = m;
+    if (n_rows < spec->min_rows) return ERR_OK;
     /* Sorts rows by x. Insertion sort: they are mostly in order. */
-    for (int i = 1; i < m->n_rows && spec->x; i++)
-        for (int k = i; k > 0 && m->x[k - 1] > m->x[k]; k--) {
-            double x = m->x[k];
-            const char *row = m->rows[k];
-            m->x[k] = m->x[k - 1];
-            m->x[k - 1] = x;
-            m->rows[k] = m->rows[k - 1];
-            m->rows[k - 1] = row;
+    for (int i = 1; i < n_rows && spec->x; i++)
+        for (int k = i; k > 0 && x[k - 1] > x[k]; k--) {
+            double swap = x[k];
+            const char *row = rows[k];
+            x[k] = x[k - 1];
+            x[k - 1] = swap;
+            rows[k] = rows[k - 1];
+            rows[k - 1] = row;
         }
-    const int n_cells = m->n_rows * m->n_series;
     for (int side = 0; side < (has_base ? HTML_SIDES : 1); side++) {
-        TRY(arena_new(&h->arena, (size_t)n_cells * sizeof *m->at[side], &m->at[side]));
-        for (int c = 0; c < n_cells; c++) m->at[side][c] = summarize(NULL, 0);
+        TRY(arena_new(&h->arena, (size_t)n_rows * (size_t)n_series * sizeof **at, &at[side]));
+        for (int c = 0; c < n_rows * n_series; c++) at[side][c] = summarize(NULL, 0);
     }
+    *m = (html_values_t){.name = name,
+                         .table = {.rows = rows,
+                                   .series = series,
+                                   .n_rows = n_rows,
+                                   .n_series = n_series,
+                                   .values = at[HTML_NOW],
+                                   .base = at[HTML_BASE]}};
     for (int i = 0; i < n; i++) {
         if (places[i].table != name) continue;
-        int row = index_of(m->rows, &m->n_rows, places[i].row);
-        int series = index_of(m->series, &m->n_series, places[i].series);
+        int row = index_of(rows, &n_rows, places[i].row);
+        int cell = index_of(series, &n_series, places[i].series) * n_rows + row;
         for (int side = 0; side < HTML_SIDES; side++) {
             if (!places[i].item->side[side]) continue;
-            chart_value_t *at = &m->at[side][series * m->n_rows + row];
-            TRY(spec_value(h, spec, places[i].item, side, at));
-            at->x = m->x[row];
-            if (at->n > m->n_starts && side == HTML_NOW) m->n_starts = at->n;
+            TRY(spec_value(h, spec, places[i].item, side, &at[side][cell]));
+            at[side][cell].x = x[row];
+            if (at[side][cell].n > m->n_starts && side == HTML_NOW) m->n_starts = at[side][cell].n;
         }
         places[i].item->shown = true;
     }
+    *out = m;
     return ERR_OK;
 }
 
@@ -382,7 +389,9 @@ err_t html_values(html_t *h, const html_spec_t *spec, html_values_t **out)
         TRY(make_values(h, spec, places, n, names[i], out));
         html_values_t *m = *out;
         if (!m) continue;
-        for (int s = 0; s < m->n_series; s++) m->style[s] = index_of(styles, &n_styles, m->series[s]);
+        TRY(arena_new(&h->arena, sizeof *m->style * (size_t)m->table.n_series, &m->style));
+        for (int s = 0; s < m->table.n_series; s++)
+            m->style[s] = index_of(styles, &n_styles, m->table.series[s]);
         out = &m->next;
     }
     return ERR_OK;
