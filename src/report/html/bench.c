@@ -307,7 +307,6 @@ static err_t add_splits_panel(html_t *h, const char *title, const char *from, co
 err_t html_steps(html_t *h)
 {
     splits_t splits;
-    int n_runs = 0;
     TRY(add_panels(h, &efficiency_panel));
     TRY(splits_make(h, HTML_SIDES * h->n_items, &splits));
     for (int i = 0; i < h->n_items; i++)
@@ -320,19 +319,15 @@ err_t html_steps(html_t *h)
         }
     TRY(add_splits_panel(h, "Step time: bench",
                          "samples of dptrain bench step, or …_share in records without them", &splits));
-    for (int side = 0; side < HTML_SIDES && h->sides[side]; side++)
-        for (const report_run_t *run = h->sides[side]->runs; run; run = run->next) n_runs++;
-    TRY(splits_make(h, n_runs, &splits));
-    for (int side = 0; side < HTML_SIDES && h->sides[side]; side++)
-        for (const report_run_t *run = h->sides[side]->runs; run; run = run->next) {
-            double share[N_PARTS] = {0};
-            if (!run->train || run->train->n_steady <= 0 || !(run->train->step_sec[STEP_TOTAL] > 0)) continue;
-            const double *sec = run->train->step_sec;
-            for (int i = 0; i < N_MEASURED; i++)
-                share[measured_parts[i].part] = shown_share(sec[measured_parts[i].step] / sec[STEP_TOTAL]);
-            splits_add(&splits, html_train_name(h, side, run),
-                       html_format(h, "%s", figure_time(sec[STEP_TOTAL]).text), share);
-        }
+    TRY(splits_make(h, h->n_runs, &splits));
+    for (int i = 0; i < h->n_runs; i++) {
+        const double *sec = h->runs[i].train->step_sec;
+        double share[N_PARTS] = {0};
+        if (h->runs[i].train->n_steady <= 0 || !(sec[STEP_TOTAL] > 0)) continue;
+        for (int k = 0; k < N_MEASURED; k++)
+            share[measured_parts[k].part] = shown_share(sec[measured_parts[k].step] / sec[STEP_TOTAL]);
+        splits_add(&splits, h->runs[i].name, html_format(h, "%s", figure_time(sec[STEP_TOTAL]).text), share);
+    }
     TRY(add_splits_panel(h, "Step time: training",
                          "steps of dptrain train, excluding the first 10 of each process", &splits));
     html_panels_print(h);

@@ -278,7 +278,10 @@ err_t html_results(html_t *h)
             html_row(h, columns, 2, (const char *const[]){facts[i].name, facts[i].text});
         html_table_end(h);
         TRY(report_result_table(&h->arena, result, &table));
-        if (table.n_rows > 0) html_folded(h, table.title, &table);
+        if (table.n_rows == 0) continue;
+        html_put(h, "<details><summary>%s</summary>\n", table.title);
+        html_table(h, &table);
+        html_put(h, "</details>\n");
     }
     return ERR_OK;
 }

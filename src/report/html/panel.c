@@ -58,13 +58,6 @@ void html_table(html_t *h, const table_t *table)
     html_table_end(h);
 }
 
-void html_folded(html_t *h, const char *summary, const table_t *table)
-{
-    html_put(h, "<details><summary>%s</summary>\n", summary);
-    html_table(h, table);
-    html_put(h, "</details>\n");
-}
-
 /* Rows × series, including base. */
 static void put_data(html_t *h, const html_panel_t *panel)
 {

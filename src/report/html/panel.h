@@ -20,6 +20,14 @@ typedef struct html_item {
     bool shown;                       /* a panel shows it */
 } html_item_t;
 
+/* A training run with something to show, of either side. */
+typedef struct html_run {
+    const report_train_t *train;
+    const char *name; /* short and unique: its folder, numbered if repeated, after "base: " on that side */
+    const char *end;  /* "": no end record */
+    bool is_base;
+} html_run_t;
+
 /* A figure of the page: a curve, or a table of values with intervals, which is drawn as bars, as parts of totals,
  * or as lines over x, and follows as folded data. */
 typedef struct html_panel {
@@ -39,7 +47,8 @@ typedef struct html {
     intern_t words;
     metrics_t metrics[HTML_SIDES];
     html_item_t *items; /* in the order of now, then those of base alone */
-    int n_items;
+    html_run_t *runs;
+    int n_items, n_runs;
     html_panel_t *panels, *last; /* not printed yet */
     int n_panels;
 } html_t;
@@ -59,7 +68,6 @@ void html_table_begin(html_t *h, const table_column_t *columns, int n);
 void html_row(html_t *h, const table_column_t *columns, int n, const char *const *cells); /* NULL: empty */
 void html_table_end(html_t *h);
 void html_table(html_t *h, const table_t *table);
-void html_folded(html_t *h, const char *summary, const table_t *table);
 
 /* Adds a copy of the panel, then prints those added, side by side if there is room. What panels point to lives
  * in the arena. */
@@ -71,8 +79,10 @@ figure_t html_label_percent(double fraction);
 figure_t html_label_figure(double value); /* three significant digits */
 
 err_t html_items_make(html_t *h);
+err_t html_runs_make(html_t *h);
 
-/* Median, minimum and maximum of a figure over the starts of a metric. metric NULL: no value. */
+/* Median, minimum and maximum of a figure over the starts of a metric. metric NULL: no value; name NULL: the
+ * time. */
 err_t html_value(html_t *h, const metric_t *metric, const char *name, chart_value_t *out);
 double html_field_number(report_fields_t fields, const char *name); /* NAN: missing */
 /* The time of an item: the comparison's, or the median over the starts; NAN: not measured on that side. */
@@ -128,9 +138,6 @@ err_t html_job(html_t *h);
 err_t html_results(html_t *h);
 err_t html_history(html_t *h);
 err_t html_rest(html_t *h); /* items that no panel shows */
-
-/* A short, unique name of a training run: its folder, numbered if repeated, after "base: " on that side. */
-const char *html_train_name(html_t *h, int side, const report_run_t *run);
 
 extern const char *const html_css[]; /* NULL-terminated */
 

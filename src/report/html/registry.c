@@ -47,6 +47,7 @@ err_t html_print(const html_input_t *input, FILE *out)
         if (h.sides[side]) TRY_OUT(err, metrics_list(h.sides[side], &h.metrics[side]));
     }
     TRY_OUT(err, html_items_make(&h));
+    TRY_OUT(err, html_runs_make(&h));
     for (int i = 0; i < N_SECTIONS; i++) {
         TRY_OUT(err, print_section(&h, i, &texts[i]));
         any |= sections[i].counts && texts[i][0];

@@ -9,12 +9,14 @@
 
 enum { UNFOLDED = 12 }; /* up to this many metrics are all shown unfolded */
 
-/* Order of the verdicts. Within a verdict, the largest change comes first. */
+/* Within a verdict, the largest change comes first. */
+static const verdict_t order[VERDICTS] = {VERDICT_WORSE, VERDICT_BETTER, VERDICT_INCONCLUSIVE, VERDICT_SAME};
+
 static int rank_of(verdict_t verdict)
 {
-    static const int ranks[VERDICTS] = {
-        [VERDICT_WORSE] = 0, [VERDICT_BETTER] = 1, [VERDICT_INCONCLUSIVE] = 2, [VERDICT_SAME] = 3};
-    return ranks[verdict];
+    int rank = 0;
+    while (order[rank] != verdict) rank++;
+    return rank;
 }
 
 static double size_of_change(const compare_metric_t *metric)
@@ -72,7 +74,6 @@ static err_t print_rows(html_t *h, const chart_forest_t *forest, const compare_m
 
 err_t html_verdicts(html_t *h)
 {
-    static const verdict_t order[] = {VERDICT_WORSE, VERDICT_BETTER, VERDICT_INCONCLUSIVE, VERDICT_SAME};
     const comparison_t *c = h->in->comparison;
     const compare_options_t *options = h->in->options;
     const compare_metric_t **rows;

@@ -9,12 +9,6 @@
 
 enum { MAX_RUNS = 8 }; /* per chart, so that colours stay distinct */
 
-typedef struct trained {
-    const report_run_t *run;
-    const char *name;
-    bool is_base;
-} trained_t;
-
 /* The folder of a metrics.jsonl, otherwise the file without its ending. */
 static const char *file_name(html_t *h, const char *path)
 {
@@ -29,20 +23,33 @@ static const char *file_name(html_t *h, const char *path)
     return html_format(h, "%.*s", (int)(end - start), start);
 }
 
-const char *html_train_name(html_t *h, int side, const report_run_t *run)
+err_t html_runs_make(html_t *h)
 {
-    const report_t *report = h->sides[side];
-    const char *name = file_name(h, report->files[run->file].name), *base = side == HTML_BASE ? "base: " : "";
-    int n = 1;
-    for (const report_run_t *other = report->runs; other != run; other = other->next)
-        n += other->train && strcmp(file_name(h, report->files[other->file].name), name) == 0;
-    return n > 1 ? html_format(h, "%s%s (%d)", base, name, n) : html_format(h, "%s%s", base, name);
+    int n_most = 0;
+    for (int side = 0; side < HTML_SIDES && h->sides[side]; side++)
+        for (const report_run_t *run = h->sides[side]->runs; run; run = run->next) n_most++;
+    TRY(arena_new(&h->arena, sizeof *h->runs * (size_t)(n_most + 1), &h->runs));
+    for (int side = 0; side < HTML_SIDES && h->sides[side]; side++) {
+        const report_t *report = h->sides[side];
+        for (const report_run_t *run = report->runs; run; run = run->next) {
+            const report_train_t *train = run->train;
+            int n = 1;
+            if (!train || !(train->curve.n > 0 || train->curve.n_invalid > 0 || train->epochs)) continue;
+            const char *name = file_name(h, report->files[run->file].name);
+            for (const report_run_t *other = report->runs; other != run; other = other->next)
+                n += other->train && strcmp(file_name(h, report->files[other->file].name), name) == 0;
+            if (n > 1) name = html_format(h, "%s (%d)", name, n);
+            if (side == HTML_BASE) name = html_format(h, "base: %s", name);
+            h->runs[h->n_runs++] = (html_run_t){train, name, run->end_reason, side == HTML_BASE};
+        }
+    }
+    return ERR_OK;
 }
 
 /* The losses of the step records, or without them the means of the epochs. */
-static err_t curve_series(html_t *h, const trained_t *of, int style, chart_series_t *out)
+static err_t curve_series(html_t *h, const html_run_t *of, int style, chart_series_t *out)
 {
-    const curve_t *curve = &of->run->train->curve;
+    const curve_t *curve = &of->train->curve;
     chart_value_t *at;
     TRY(arena_new(&h->arena, sizeof *at * (size_t)(curve->n + 1), &at));
     *out = (chart_series_t){
@@ -66,10 +73,10 @@ static int metric_of(const report_train_t *train, const char *name)
 
 /* The metric of that name at the ends of epochs: of validation (val) or training. n is 0 if no value is
  * finite. */
-static err_t epoch_series(html_t *h, const trained_t *of, const char *name, bool val, int style,
+static err_t epoch_series(html_t *h, const html_run_t *of, const char *name, bool val, int style,
                           chart_series_t *out)
 {
-    const report_train_t *train = of->run->train;
+    const report_train_t *train = of->train;
     int n = 0, metric = metric_of(train, name);
     chart_value_t *at;
     for (const report_epoch_t *epoch = train->epochs; epoch; epoch = epoch->next) n++;
@@ -103,7 +110,7 @@ static const char *rest_text(html_t *h, int n)
     return n > MAX_RUNS ? html_format(h, " %d more runs in the table.", n - MAX_RUNS) : "";
 }
 
-static err_t add_losses(html_t *h, const trained_t *runs, int n)
+static err_t add_losses(html_t *h, const html_run_t *runs, int n)
 {
     chart_series_t *series;
     chart_mark_t *marks;
@@ -127,7 +134,7 @@ static err_t add_losses(html_t *h, const trained_t *runs, int n)
     if (n_series == 0) return ERR_OK;
     bool logarithmic = spans_decades(series, n_series);
     /* Where a single run was resumed, the last times. */
-    const report_train_t *train = runs[0].run->train;
+    const report_train_t *train = runs[0].train;
     int n_known = train->n_resumed < REPORT_MAX_RESUMED ? train->n_resumed : REPORT_MAX_RESUMED;
     for (int i = 0; i < n_known && n == 1; i++)
         if (train->resumed_at[i] >= 0)
@@ -156,7 +163,7 @@ static err_t add_losses(html_t *h, const trained_t *runs, int n)
                       .height = 210}});
 }
 
-static err_t add_metric(html_t *h, const trained_t *runs, int n, const report_metric_t *metric)
+static err_t add_metric(html_t *h, const html_run_t *runs, int n, const report_metric_t *metric)
 {
     chart_series_t *series;
     int n_series = 0, n_most = 0;
@@ -199,13 +206,13 @@ static err_t add_metric(html_t *h, const trained_t *runs, int n, const report_me
                          .height = 210}});
 }
 
-static const report_metric_t *main_metric(const trained_t *of)
+static const report_metric_t *main_metric(const html_run_t *of)
 {
-    return &of->run->train->metrics[of->run->train->main_metric];
+    return &of->train->metrics[of->train->main_metric];
 }
 
 /* The table of the runs, then the stragglers of each run that has some. */
-static err_t print_runs(html_t *h, const trained_t *runs, int n)
+static err_t print_runs(html_t *h, const html_run_t *runs, int n)
 {
     enum { COLUMNS = 10, BEST = 8 };
     table_column_t columns[COLUMNS] = {{.heading = "run", .is_text = true},
@@ -225,10 +232,10 @@ static err_t print_runs(html_t *h, const trained_t *runs, int n)
     if (label) columns[BEST].heading = html_format(h, "best val %s", label);
     html_table_begin(h, columns, COLUMNS);
     for (int i = 0; i < n; i++) {
-        const report_train_t *train = runs[i].run->train;
+        const report_train_t *train = runs[i].train;
         const report_metric_t *metric = main_metric(&runs[i]);
         const report_rates_t rates = report_rates(train);
-        const char *end = runs[i].run->end_reason[0] ? runs[i].run->end_reason : "no end record";
+        const char *end = runs[i].end[0] ? runs[i].end : "no end record";
         if (train->replicas_differ) end = html_format(h, "%s; replicas %s", end, train->replicas);
         if (train->curve.n_invalid > 0)
             end = html_format(h, "%s; steps without a finite loss: %lld", end,
@@ -251,7 +258,7 @@ static err_t print_runs(html_t *h, const trained_t *runs, int n)
     html_table_end(h);
     for (int i = 0; i < n; i++) {
         table_t table;
-        TRY(train_stragglers(&h->arena, runs[i].run->train, &table));
+        TRY(train_stragglers(&h->arena, runs[i].train, &table));
         if (table.n_rows == 0) continue;
         html_put(h, "<p class=\"note\">Stragglers of %s: %s.</p>\n", runs[i].name, table.caption);
         html_table(h, &table);
@@ -261,29 +268,18 @@ static err_t print_runs(html_t *h, const trained_t *runs, int n)
 
 err_t html_training(html_t *h)
 {
-    trained_t *runs;
-    int n_most = 0, n = 0;
-    for (int side = 0; side < HTML_SIDES && h->sides[side]; side++)
-        for (const report_run_t *run = h->sides[side]->runs; run; run = run->next) n_most++;
-    TRY(arena_new(&h->arena, sizeof *runs * (size_t)(n_most + 1), &runs));
-    for (int side = 0; side < HTML_SIDES && h->sides[side]; side++)
-        for (const report_run_t *run = h->sides[side]->runs; run; run = run->next) {
-            const report_train_t *train = run->train;
-            if (!train || !(train->curve.n > 0 || train->curve.n_invalid > 0 || train->epochs)) continue;
-            runs[n++] = (trained_t){run, html_train_name(h, side, run), side == HTML_BASE};
-        }
+    const html_run_t *runs = h->runs;
+    const int n = h->n_runs;
     if (n == 0) return ERR_OK;
     TRY(add_losses(h, runs, n));
     /* A panel for each metric that one of the runs has, except the loss. */
-    for (int i = 0; i < n; i++) {
-        const report_train_t *train = runs[i].run->train;
-        for (int m = 0; m < train->n_metrics; m++) {
-            const char *name = train->metrics[m].name;
-            bool drawn = strcmp(name, "loss") == 0 || metric_of(train, name) < 0;
-            for (int k = 0; k < i && !drawn; k++) drawn = metric_of(runs[k].run->train, name) >= 0;
-            if (!drawn) TRY(add_metric(h, runs, n, &train->metrics[m]));
+    for (int i = 0; i < n; i++)
+        for (int m = 0; m < runs[i].train->n_metrics; m++) {
+            const char *name = runs[i].train->metrics[m].name;
+            bool drawn = strcmp(name, "loss") == 0 || metric_of(runs[i].train, name) < 0;
+            for (int k = 0; k < i && !drawn; k++) drawn = metric_of(runs[k].train, name) >= 0;
+            if (!drawn) TRY(add_metric(h, runs, n, &runs[i].train->metrics[m]));
         }
-    }
     html_panels_print(h);
     return print_runs(h, runs, n);
 }

@@ -17,8 +17,10 @@ double html_field_number(report_fields_t fields, const char *name)
     return field && field->kind == FIELD_NUMBER ? field->number : NAN;
 }
 
+/* name NULL: the time. */
 static double value_of_start(const metric_start_t *start, const char *name)
 {
+    if (!name) return start->p50;
     return start->point ? html_field_number(start->point->metrics, name) : NAN;
 }
 
@@ -57,14 +59,9 @@ static double compared_seconds(const html_item_t *item, int side)
 
 err_t html_seconds(html_t *h, const html_item_t *item, int side, double *out)
 {
-    double *values;
-    int n = 0;
-    *out = compared_seconds(item, side);
-    if (isfinite(*out) || !item->side[side]) return ERR_OK;
-    TRY(arena_new(&h->arena, sizeof *values * (size_t)(item->side[side]->n_starts + 1), &values));
-    for (const metric_start_t *start = item->side[side]->starts; start; start = start->next)
-        values[n++] = start->p50;
-    *out = summarize(values, n).y;
+    chart_value_t value;
+    TRY(html_value(h, item->side[side], NULL, &value));
+    *out = isfinite(compared_seconds(item, side)) ? compared_seconds(item, side) : value.y;
     return ERR_OK;
 }
 
