@@ -39,7 +39,7 @@ static const bench_panel_t comm_panels[] = {
      .figure = html_label_figure},
     /* Collectives that were measured at a single message size. */
     {{"comm", "busbw_gbs", .row = {"test", "bytes"}, .series = {"communicator"}, .ignore = {"count"},
-      .rest_is_series = true, .is_rest = true},
+      .rest_is_series = true},
      "Bus bandwidth",
      "Higher is better. Source: busbw_gbs of dptrain bench comm.",
      .axis = "bus bandwidth, GB/s"}};
@@ -190,39 +190,15 @@ static const struct {
                       {"optimizer", STEP_OPTIMIZER, PART_OPTIMIZER}};
 enum { N_MEASURED = sizeof measured_parts / sizeof *measured_parts };
 
-/* Steps as totals of their parts. */
-typedef struct splits {
-    const char **names, **times;
-    chart_value_t *shares; /* [N_PARTS, n_most] */
-    int n, n_most;
-} splits_t;
-
-static err_t splits_make(html_t *h, int n_most, splits_t *out)
-{
-    const size_t n = (size_t)n_most + 1;
-    *out = (splits_t){.n_most = n_most};
-    TRY(arena_new(&h->arena, n * sizeof *out->names, &out->names));
-    TRY(arena_new(&h->arena, n * sizeof *out->times, &out->times));
-    return arena_new(&h->arena, n * N_PARTS * sizeof *out->shares, &out->shares);
-}
+/* A step and its parts. */
+typedef struct split {
+    const char *name, *time;
+    double share[N_PARTS]; /* of the step; the rest is other */
+} split_t;
 
 static double shown_share(double share)
 {
     return isfinite(share) && share > 0 ? fmin(share, 1) : 0;
-}
-
-/* Adds a step. Shares that were not measured together may exceed it: then it divides them by their sum. */
-static void splits_add(splits_t *splits, const char *name, const char *time, const double share[N_PARTS])
-{
-    double sum = 0;
-    for (int part = 0; part < PART_OTHER; part++) sum += share[part];
-    for (int part = 0; part < N_PARTS; part++) {
-        double y = part == PART_OTHER ? 1 - sum : sum > 1 ? share[part] / sum : share[part];
-        splits->shares[part * splits->n_most + splits->n] =
-            (chart_value_t){.y = y > 0 ? y : NAN, .low = NAN, .high = NAN};
-    }
-    splits->names[splits->n] = name;
-    splits->times[splits->n++] = time;
 }
 
 /* Adds the shares of a start's samples; *n counts the starts that have any. */
@@ -244,7 +220,7 @@ static err_t add_samples(const metric_start_t *start, double share[N_PARTS], int
     return ERR_OK;
 }
 
-static err_t add_bench_split(html_t *h, const html_item_t *item, int side, splits_t *splits)
+static err_t bench_split(html_t *h, const html_item_t *item, int side, split_t *out)
 {
     /* Of records without samples of parts, whose forward and backward are one. */
     static const struct {
@@ -254,8 +230,9 @@ static err_t add_bench_split(html_t *h, const html_item_t *item, int side, split
                     {"compute_share", PART_COMPUTE},
                     {"exposed_comm_share", PART_COMM},
                     {"optimizer_share", PART_OPTIMIZER}};
-    double sec, share[N_PARTS] = {0};
+    double sec, *share = out->share;
     int n = 0;
+    *out = (split_t){.time = NULL};
     /* Mean over the starts that have samples of parts, so that the shares add up. */
     for (const metric_start_t *start = item->side[side]->starts; start; start = start->next)
         TRY(add_samples(start, share, &n));
@@ -267,27 +244,38 @@ static err_t add_bench_split(html_t *h, const html_item_t *item, int side, split
     }
     TRY(html_seconds(h, item, side, &sec));
     double ranks = html_field_number(item->key, "ranks"), batch = html_field_number(item->key, "batch");
-    splits_add(splits,
-               html_format(h, "%s%s, %s rank%s, batch %s", side == HTML_BASE ? "base: " : "", item->test,
-                           chart_label(ranks).text, ranks > 1 ? "s" : "", chart_label(batch).text),
-               html_format(h, "%s", figure_time(sec).text), share);
+    out->time = html_format(h, "%s", figure_time(sec).text);
+    out->name = html_format(h, "%s%s, %s rank%s, batch %s", side == HTML_BASE ? "base: " : "", item->test,
+                            chart_label(ranks).text, ranks > 1 ? "s" : "", chart_label(batch).text);
     return ERR_OK;
 }
 
-static err_t add_splits_panel(html_t *h, const char *title, const char *from, const splits_t *splits)
+/* Shares that were not measured together may exceed the step: then it divides them by their sum. */
+static err_t add_splits_panel(html_t *h, const char *title, const char *from, const split_t *splits, int n)
 {
-    if (splits->n == 0) return ERR_OK;
-    const char *caption = html_format(
+    const char **rows, **notes, *caption;
+    chart_value_t *values;
+    if (n == 0) return ERR_OK;
+    TRY(arena_new(&h->arena, (size_t)n * sizeof *rows, &rows));
+    TRY(arena_new(&h->arena, (size_t)n * sizeof *notes, &notes));
+    TRY(arena_new(&h->arena, (size_t)n * N_PARTS * sizeof *values, &values));
+    for (int i = 0; i < n; i++) {
+        double sum = 0;
+        rows[i] = splits[i].name;
+        notes[i] = splits[i].time;
+        for (int part = 0; part < PART_OTHER; part++) sum += splits[i].share[part];
+        for (int part = 0; part < N_PARTS; part++) {
+            double share = part == PART_OTHER ? 1 - sum : splits[i].share[part] / fmax(sum, 1);
+            values[part * n + i] = (chart_value_t){.y = share > 0 ? share : NAN};
+        }
+    }
+    caption = html_format(
         h,
-        "Shares of a step, which add up to its median time, on the right. Smaller is better except "
-        "for forward and backward. Source: %s.",
+        "Shares of a step, which add up to its median time, on the right. Smaller is better except for forward and "
+        "backward. Source: %s.",
         from);
-    if (splits->n > CHART_MAX_TOTALS)
-        caption = html_format(h, "%s %d more in the data.", caption, splits->n - CHART_MAX_TOTALS);
-    /* Closes the gap behind the steps of a part. */
-    for (int part = 1; part < N_PARTS; part++)
-        memmove(splits->shares + part * splits->n, splits->shares + part * splits->n_most,
-                (size_t)splits->n * sizeof *splits->shares);
+    if (n > CHART_MAX_TOTALS)
+        caption = html_format(h, "%s %d more in the data.", caption, n - CHART_MAX_TOTALS);
     return html_panel_add(
         h, &(html_panel_t){
                .title = title,
@@ -296,40 +284,41 @@ static err_t add_splits_panel(html_t *h, const char *title, const char *from, co
                .table = {
                    .about = "Shares of a step's time: data wait, forward, backward, exposed comm, optimizer.",
                    .figure = figure_percent,
-                   .rows = splits->names,
-                   .notes = splits->times,
+                   .rows = rows,
+                   .notes = notes,
                    .series = part_names,
-                   .n_rows = splits->n,
+                   .n_rows = n,
                    .n_series = N_PARTS,
-                   .values = splits->shares}});
+                   .values = values}});
 }
 
 err_t html_steps(html_t *h)
 {
-    splits_t splits;
+    split_t *splits, *runs;
+    int n = 0, n_runs = 0;
     TRY(add_panels(h, &efficiency_panel));
-    TRY(splits_make(h, HTML_SIDES * h->n_items, &splits));
+    TRY(arena_new(&h->arena, (size_t)(HTML_SIDES * h->n_items + 1) * sizeof *splits, &splits));
+    TRY(arena_new(&h->arena, (size_t)(h->n_runs + 1) * sizeof *runs, &runs));
     for (int i = 0; i < h->n_items; i++)
         for (int side = 0; side < HTML_SIDES && strcmp(h->items[i].case_name, "step") == 0; side++) {
             chart_value_t compute;
             TRY(html_value(h, h->items[i].side[side], "compute_share", &compute));
             if (compute.n == 0) continue;
             h->items[i].shown = true;
-            TRY(add_bench_split(h, &h->items[i], side, &splits));
+            TRY(bench_split(h, &h->items[i], side, &splits[n++]));
         }
-    TRY(add_splits_panel(h, "Step time: bench",
-                         "samples of dptrain bench step, or …_share in records without them", &splits));
-    TRY(splits_make(h, h->n_runs, &splits));
     for (int i = 0; i < h->n_runs; i++) {
         const double *sec = h->runs[i].train->step_sec;
-        double share[N_PARTS] = {0};
         if (h->runs[i].train->n_steady <= 0 || !(sec[STEP_TOTAL] > 0)) continue;
+        split_t *split = &runs[n_runs++];
+        *split = (split_t){h->runs[i].name, html_format(h, "%s", figure_time(sec[STEP_TOTAL]).text), {0}};
         for (int k = 0; k < N_MEASURED; k++)
-            share[measured_parts[k].part] = shown_share(sec[measured_parts[k].step] / sec[STEP_TOTAL]);
-        splits_add(&splits, h->runs[i].name, html_format(h, "%s", figure_time(sec[STEP_TOTAL]).text), share);
+            split->share[measured_parts[k].part] = shown_share(sec[measured_parts[k].step] / sec[STEP_TOTAL]);
     }
+    TRY(add_splits_panel(h, "Step time: bench",
+                         "samples of dptrain bench step, or …_share in records without them", splits, n));
     TRY(add_splits_panel(h, "Step time: training",
-                         "steps of dptrain train, excluding the first 10 of each process", &splits));
+                         "steps of dptrain train, excluding the first 10 of each process", runs, n_runs));
     html_panels_print(h);
     return ERR_OK;
 }

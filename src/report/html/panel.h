@@ -97,7 +97,7 @@ typedef struct html_name {
  * its case is not repeated. */
 err_t html_metric_name(html_t *h, const html_name_t *all, int n, int which, const char **out);
 
-/* Selects items for tables of a figure and assigns each to a table, row and series by its key fields or
+/* Selects items that no panel shows yet for tables of a figure, and assigns each to a table, row and series by its key fields or
  * "test". Fields that are not named but vary make further series (rest_is_series) or further tables. */
 typedef struct html_spec {
     const char *case_name, *figure;
@@ -108,7 +108,6 @@ typedef struct html_spec {
      * value, and the ends are the minimum and maximum of the starts. */
     const char *low, *high;
     bool rest_is_series;
-    bool is_rest; /* only items that no panel shows yet */
     int min_rows; /* tables with fewer rows are dropped, their items not marked as shown */
 } html_spec_t;
 

@@ -289,7 +289,7 @@ static err_t find_places(html_t *h, const html_spec_t *spec, place_t **out, int 
         chart_value_t value[HTML_SIDES];
         if (strcmp(item->case_name, spec->case_name) != 0) continue;
         if (spec->needs && !fields_find(item->key, spec->needs)) continue;
-        if (spec->is_rest && item->shown) continue;
+        if (item->shown) continue;
         for (int side = 0; side < HTML_SIDES; side++)
             TRY(html_value(h, item->side[side], spec->figure, &value[side]));
         if (value[HTML_NOW].n + value[HTML_BASE].n == 0) continue;
@@ -330,21 +330,22 @@ static err_t make_values(html_t *h, const html_spec_t *spec, place_t *places, in
     TRY(arena_new(&h->arena, sizeof *x * (size_t)n, &x));
     for (int i = 0; i < n; i++) {
         if (places[i].table != name) continue;
-        x[index_of(rows, &n_rows, places[i].row)] = places[i].x;
+        int row = 0;
+        while (row < n_rows && rows[row] != places[i].row) row++;
+        if (row == n_rows) {
+            /* A new row, behind those of a smaller x. */
+            n_rows++;
+            for (; row > 0 && x[row - 1] > places[i].x; row--) {
+                x[row] = x[row - 1];
+                rows[row] = rows[row - 1];
+            }
+            x[row] = places[i].x;
+            rows[row] = places[i].row;
+        }
         index_of(series, &n_series, places[i].series);
         has_base |= places[i].item->side[HTML_BASE] != NULL;
     }
     if (n_rows < spec->min_rows) return ERR_OK;
-    /* Sorts rows by x. Insertion sort: they are mostly in order. */
-    for (int i = 1; i < n_rows && spec->x; i++)
-        for (int k = i; k > 0 && x[k - 1] > x[k]; k--) {
-            double swap = x[k];
-            const char *row = rows[k];
-            x[k] = x[k - 1];
-            x[k - 1] = swap;
-            rows[k] = rows[k - 1];
-            rows[k - 1] = row;
-        }
     for (int side = 0; side < (has_base ? HTML_SIDES : 1); side++) {
         TRY(arena_new(&h->arena, (size_t)n_rows * (size_t)n_series * sizeof **at, &at[side]));
         for (int c = 0; c < n_rows * n_series; c++) at[side][c] = summarize(NULL, 0);
