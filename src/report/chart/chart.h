@@ -10,6 +10,7 @@
 #ifndef REPORT_CHART_CHART_H
 #define REPORT_CHART_CHART_H
 
+#include <math.h>
 #include <stdbool.h>
 #include <stdio.h>
 
@@ -61,6 +62,11 @@ typedef struct chart_value {
     int n;          /* measurements behind it */
     bool disturbed; /* crossed out, or followed by ! */
 } chart_value_t;
+
+static inline chart_value_t chart_point(double x, double y)
+{
+    return (chart_value_t){x, y, NAN, NAN, 0, false};
+}
 
 /* style: index of colour, marker and dash; use the same index for the same thing on all charts. */
 typedef struct chart_series {

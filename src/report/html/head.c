@@ -216,9 +216,8 @@ err_t html_head(html_t *h)
 
 err_t html_rest(html_t *h)
 {
-    static const table_column_t columns[] = {{.heading = "measurement", .is_text = true},
-                                             {.heading = "time"},
-                                             {.heading = "figures", .is_text = true}};
+    static const table_column_t columns[] = {
+        {"measurement", .is_text = true}, {"time", .is_text = false}, {"figures", .is_text = true}};
     int n = 0;
     double sec;
     for (int i = 0; i < h->n_items; i++) {
@@ -264,8 +263,7 @@ err_t html_job(html_t *h)
 
 err_t html_results(html_t *h)
 {
-    static const table_column_t columns[] = {{.heading = "field", .is_text = true},
-                                             {.heading = "value", .is_text = true}};
+    static const table_column_t columns[] = {{"field", .is_text = true}, {"value", .is_text = true}};
     if (h->in->now->results)
         html_put(h, "<p>Of dptrain eval, predict, check, report compare and report history.</p>\n");
     for (const report_result_t *result = h->in->now->results; result; result = result->next) {

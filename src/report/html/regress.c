@@ -196,10 +196,8 @@ static err_t add_metric(html_t *h, const history_group_t *group, const history_m
         for (int i = 0; i < metric->n_values; i++) {
             const history_value_t *value = &metric->values[i];
             if (value->disturbed != disturbed) continue;
-            at[of->n++] = (chart_value_t){.x = value->recording + 1,
-                                          .y = value->sec / sec,
-                                          .low = value->low / sec,
-                                          .high = value->high / sec};
+            at[of->n++] = (chart_value_t){
+                value->recording + 1, value->sec / sec, value->low / sec, value->high / sec, 0, false};
         }
         at += of->n;
         panel.lines.n_series += of->n > 0;
@@ -211,9 +209,9 @@ static err_t add_metric(html_t *h, const history_group_t *group, const history_m
         double y = metric->levels[level] / sec;
         double from = level > 0 ? metric->changes[level - 1].after + 0.5 : 1;
         double to = level < metric->n_changes ? metric->changes[level].after + 0.5 : group->n_recordings;
-        *at++ = (chart_value_t){.x = from, .y = y, .low = NAN, .high = NAN};
-        *at++ = (chart_value_t){.x = to, .y = y, .low = NAN, .high = NAN};
-        *at++ = (chart_value_t){.x = NAN, .y = NAN, .low = NAN, .high = NAN};
+        *at++ = chart_point(from, y);
+        *at++ = chart_point(to, y);
+        *at++ = chart_point(NAN, NAN);
         if (level < metric->n_changes && level < MOST_MARKS)
             marks[panel.lines.n_marks++] =
                 (chart_mark_t){to, revision_text(&group->recordings[metric->changes[level].after])};
@@ -223,12 +221,9 @@ static err_t add_metric(html_t *h, const history_group_t *group, const history_m
 
 static err_t print_group(html_t *h, const history_group_t *group)
 {
-    static const table_column_t columns[] = {{.heading = "recording"},
-                                             {.heading = "time", .is_text = true},
-                                             {.heading = "revision", .is_text = true},
-                                             {.heading = "starts"},
-                                             {.heading = "complete", .is_text = true},
-                                             {.heading = "file", .is_text = true}};
+    static const table_column_t columns[] = {{"recording", .is_text = false}, {"time", .is_text = true},
+                                             {"revision", .is_text = true},   {"starts", .is_text = false},
+                                             {"complete", .is_text = true},   {"file", .is_text = true}};
     enum { COLUMNS = sizeof columns / sizeof *columns };
     html_name_t *names;
     int n = 0;

@@ -55,10 +55,8 @@ static err_t curve_series(html_t *h, const html_run_t *of, int style, chart_seri
     *out = (chart_series_t){
         .name = of->name, .style = style, .n = curve->n, .at = at, .band = true, .is_base = of->is_base};
     for (int i = 0; i < curve->n; i++)
-        at[i] = (chart_value_t){.x = curve->at[i].step,
-                                .y = curve->at[i].median,
-                                .low = curve->at[i].low,
-                                .high = curve->at[i].high};
+        at[i] = (chart_value_t){
+            curve->at[i].step, curve->at[i].median, curve->at[i].low, curve->at[i].high, 0, false};
     return ERR_OK;
 }
 
@@ -84,11 +82,8 @@ static err_t epoch_series(html_t *h, const html_run_t *of, const char *name, boo
     *out = (chart_series_t){.name = of->name, .style = style, .at = at, .is_base = of->is_base};
     for (const report_epoch_t *epoch = train->epochs; epoch; epoch = epoch->next) {
         double value = metric < 0 ? NAN : val ? epoch->val[metric] : epoch->train[metric];
-        if (!isfinite(value)) continue;
-        at[out->n++] = (chart_value_t){.x = isfinite(epoch->step) ? epoch->step : (double)epoch->epoch,
-                                       .y = value,
-                                       .low = NAN,
-                                       .high = NAN};
+        double step = isfinite(epoch->step) ? epoch->step : (double)epoch->epoch;
+        if (isfinite(value)) at[out->n++] = chart_point(step, value);
     }
     return ERR_OK;
 }
@@ -215,16 +210,16 @@ static const report_metric_t *main_metric(const html_run_t *of)
 static err_t print_runs(html_t *h, const html_run_t *runs, int n)
 {
     enum { COLUMNS = 10, BEST = 8 };
-    table_column_t columns[COLUMNS] = {{.heading = "run", .is_text = true},
-                                       {.heading = "model", .is_text = true},
-                                       {.heading = "precision, device", .is_text = true},
-                                       {.heading = "ranks"},
-                                       {.heading = "batch"},
-                                       {.heading = "steps"},
-                                       {.heading = "images/s"},
-                                       {.heading = "last loss"},
-                                       {.heading = "best validation"},
-                                       {.heading = "end", .is_text = true}};
+    table_column_t columns[COLUMNS] = {{"run", .is_text = true},
+                                       {"model", .is_text = true},
+                                       {"precision, device", .is_text = true},
+                                       {"ranks", .is_text = false},
+                                       {"batch", .is_text = false},
+                                       {"steps", .is_text = false},
+                                       {"images/s", .is_text = false},
+                                       {"last loss", .is_text = false},
+                                       {"best validation", .is_text = false},
+                                       {"end", .is_text = true}};
     /* The label of the main metric, if all runs have the same. */
     const char *label = main_metric(&runs[0])->label;
     for (int i = 1; i < n && label; i++)

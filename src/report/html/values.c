@@ -27,7 +27,7 @@ static double value_of_start(const metric_start_t *start, const char *name)
 /* Sorts values. */
 static chart_value_t summarize(double *values, int n)
 {
-    if (n == 0) return (chart_value_t){NAN, NAN, NAN, NAN, 0, false};
+    if (n == 0) return chart_point(NAN, NAN);
     stats_sort(values, n);
     return (chart_value_t){NAN, stats_quantile(values, n, 0.5), values[0], values[n - 1], n, false};
 }
