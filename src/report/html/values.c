@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* The measurements of both sides: figures over the starts of a metric, arranged in tables of rows × series for the
- * panels. If the page has a comparison, times and rates are those of its table, so that a
- * bar and a verdict never contradict each other. */
+ * panels. If the page has a comparison, times and rates are those of its table, so that a bar and a verdict never
+ * contradict each other. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/figure.h"
-#include "base/mem.h"
 #include "base/stats.h"
 #include "report/html/panel.h"
 
@@ -24,29 +22,30 @@ static double value_of_start(const metric_start_t *start, const char *name)
     return start->point ? html_field_number(start->point->metrics, name) : NAN;
 }
 
-/* Sorts values. */
-static chart_value_t summarize(double *values, int n)
+/* as_work: times the start's time. */
+static err_t summarize(html_t *h, const metric_t *metric, const char *name, bool as_work, chart_value_t *out)
 {
-    if (n == 0) return chart_point(NAN, NAN);
+    double *values;
+    int n = 0, n_disturbed = 0;
+    *out = chart_point(NAN, NAN);
+    if (!metric) return ERR_OK;
+    TRY(arena_new(&h->arena, sizeof *values * (size_t)(metric->n_starts + 1), &values));
+    for (const metric_start_t *start = metric->starts; start; start = start->next) {
+        double value = value_of_start(start, name);
+        if (!isfinite(value)) continue;
+        n_disturbed += start->disturbed;
+        values[n++] = as_work ? value * start->p50 : value;
+    }
+    if (n == 0) return ERR_OK;
     stats_sort(values, n);
-    return (chart_value_t){NAN, stats_quantile(values, n, 0.5), values[0], values[n - 1], n, false};
+    *out = (chart_value_t){
+        NAN, stats_quantile(values, n, 0.5), values[0], values[n - 1], n, 2 * n_disturbed >= n};
+    return ERR_OK;
 }
 
 err_t html_value(html_t *h, const metric_t *metric, const char *name, chart_value_t *out)
 {
-    double *values;
-    int n = 0, n_disturbed = 0;
-    *out = summarize(NULL, 0);
-    if (!metric) return ERR_OK;
-    TRY(arena_new(&h->arena, sizeof *values * (size_t)(metric->n_starts + 1), &values));
-    for (const metric_start_t *start = metric->starts; start; start = start->next) {
-        if (!isfinite(value_of_start(start, name))) continue;
-        n_disturbed += start->disturbed;
-        values[n++] = value_of_start(start, name);
-    }
-    *out = summarize(values, n);
-    out->disturbed = n > 0 && 2 * n_disturbed >= n;
-    return ERR_OK;
+    return summarize(h, metric, name, false, out);
 }
 
 /* NAN: not compared. */
@@ -69,7 +68,7 @@ err_t html_seconds(html_t *h, const html_item_t *item, int side, double *out)
 static err_t spec_value(html_t *h, const html_spec_t *spec, const html_item_t *item, int side,
                         chart_value_t *out)
 {
-    chart_value_t end;
+    chart_value_t end, work;
     const metric_t *metric = item->side[side];
     TRY(html_value(h, metric, spec->figure, out));
     if (out->n == 0) return ERR_OK;
@@ -93,13 +92,8 @@ static err_t spec_value(html_t *h, const html_spec_t *spec, const html_item_t *i
     if (spec->low || !isfinite(sec)) return ERR_OK;
     /* The figure that the comparison's time gives: a rate is an amount of work, the same in all starts, per time.
      * Starts that the comparison left out do not disturb it. */
-    double *work;
-    int n = 0;
-    TRY(arena_new(&h->arena, sizeof *work * (size_t)(out->n + 1), &work));
-    for (const metric_start_t *start = metric->starts; start && n < out->n; start = start->next)
-        if (isfinite(value_of_start(start, spec->figure)))
-            work[n++] = value_of_start(start, spec->figure) * start->p50;
-    out->y = summarize(work, n).y / sec;
+    TRY(summarize(h, metric, spec->figure, true, &work));
+    out->y = work.y / sec;
     out->low = fmin(out->low, out->y);
     out->high = fmax(out->high, out->y);
     out->disturbed = out->disturbed && item->compared->n_slowed[side == HTML_NOW] == 0;
@@ -123,17 +117,16 @@ err_t html_items_make(html_t *h)
     for (int side = 0; side < HTML_SIDES; side++)
         for (const metric_t *metric = h->metrics[side].first; metric; metric = metric->next) {
             if (!metric->starts || !metric->starts->point) continue; /* of a training run */
-            const metric_t *now =
-                metrics_find(&h->metrics[HTML_NOW], metric->case_name, metric->test, metric->key);
-            if (side == HTML_BASE && now) continue;
+            const metric_t *other =
+                metrics_find(&h->metrics[!side], metric->case_name, metric->test, metric->key);
+            if (side == HTML_BASE && other) continue;
             html_item_t *item = &h->items[h->n_items++];
-            *item = (html_item_t){.key = metric->starts->point->key, .compared = find_compared(h, metric)};
+            *item = (html_item_t){.key = metric->starts->point->key,
+                                  .case_name = metric->case_name,
+                                  .test = metric->test,
+                                  .compared = find_compared(h, metric)};
             item->side[side] = metric;
-            if (side == HTML_NOW && h->metrics[HTML_BASE].n > 0)
-                item->side[HTML_BASE] =
-                    metrics_find(&h->metrics[HTML_BASE], metric->case_name, metric->test, metric->key);
-            TRY(intern_text(&h->words, metric->case_name, &item->case_name));
-            TRY(intern_text(&h->words, metric->test, &item->test));
+            item->side[!side] = other;
         }
     return ERR_OK;
 }
@@ -197,18 +190,13 @@ static bool is_named(const html_spec_t *spec, const char *name)
 /* Whether a field varies within a table. table NULL: within all. */
 static bool field_varies(const place_t *places, int n, const char *table, const char *name)
 {
-    const report_field_t *first = NULL;
-    bool any = false;
+    const char *first = NULL;
     for (int i = 0; i < n; i++) {
         if (table && places[i].table != table) continue;
         const report_field_t *field = fields_find(places[i].item->key, name);
-        if (any && (!first || !field
-                        ? first != field
-                        : first->kind != field->kind ||
-                              strcmp(first->text ? first->text : "", field->text ? field->text : "") != 0))
-            return true;
-        first = field;
-        any = true;
+        const char *text = field && field->text ? field->text : "";
+        if (first && strcmp(first, text) != 0) return true;
+        first = text;
     }
     return false;
 }
@@ -259,10 +247,9 @@ static err_t add_rest(html_t *h, const html_spec_t *spec, place_t *places, int n
     enum { MAX_REST = 32 };
     const char *table = NULL, *names[MAX_REST];
     int n_names = -1;
-    const char **texts;
-    TRY(arena_new(&h->arena, sizeof *texts * (size_t)(n + 1), &texts));
     for (int i = 0; i < n; i++) {
         const report_fields_t key = places[i].item->key;
+        const char **text = spec->rest_is_series ? &places[i].series : &places[i].table;
         if (n_names < 0 || (spec->rest_is_series && table != places[i].table)) {
             table = spec->rest_is_series ? places[i].table : NULL;
             n_names = 0;
@@ -270,12 +257,10 @@ static err_t add_rest(html_t *h, const html_spec_t *spec, place_t *places, int n
                 if (!is_named(spec, key.at[f].name) && field_varies(places, n, table, key.at[f].name))
                     names[n_names++] = key.at[f].name;
         }
-        texts[i] = spec->rest_is_series ? places[i].series : places[i].table;
         for (int f = 0; f < n_names; f++)
-            texts[i] = html_join(h, texts[i], field_words(h, fields_find(key, names[f])));
+            *text = html_join(h, *text, field_words(h, fields_find(key, names[f])));
+        TRY(intern_text(&h->words, *text, text));
     }
-    for (int i = 0; i < n; i++)
-        TRY(intern_text(&h->words, texts[i], spec->rest_is_series ? &places[i].series : &places[i].table));
     return ERR_OK;
 }
 
@@ -348,7 +333,7 @@ static err_t make_values(html_t *h, const html_spec_t *spec, place_t *places, in
     if (n_rows < spec->min_rows) return ERR_OK;
     for (int side = 0; side < (has_base ? HTML_SIDES : 1); side++) {
         TRY(arena_new(&h->arena, (size_t)n_rows * (size_t)n_series * sizeof **at, &at[side]));
-        for (int c = 0; c < n_rows * n_series; c++) at[side][c] = summarize(NULL, 0);
+        for (int c = 0; c < n_rows * n_series; c++) at[side][c] = chart_point(NAN, NAN);
     }
     *m = (html_values_t){.name = name,
                          .table = {.rows = rows,
