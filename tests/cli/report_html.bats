@@ -114,6 +114,11 @@ sections() { # PAGE
     grep -q 'Medians of 2 starts' page.html
     # The table next to the chart has the figure.
     grep -q '<td class="t">1 MiB</td><td>10.5</td>' page.html
+    # Efficiency over an unknown number of ranks has no chart.
+    { head_of b1 1a X; point b1 step weak '"batch":64' '"efficiency":0.875' 0.001; end_of b1; } >unknown.jsonl
+    "$dptrain" report html --out page.html unknown.jsonl
+    check_page page.html
+    [ "$(sections page.html)" = "where rest" ]
 }
 
 @test "every section, with data for each; a folder stands for its files" {

@@ -113,6 +113,10 @@ static void check_escape(void)
     chart_put(out, "%s", hostile);
     fclose(out);
     OK(strcmp(text, "&lt;script&gt;&quot;&#39;&amp;]]&gt;????[31m") == 0, "escaped: %s", text);
+    out = begin();
+    chart_put(out, "<a b=\"%f %f %f\">%d %% %.*s</a>", 1.04, -0.04, NAN, 7, 2, "<&b");
+    fclose(out);
+    OK(strcmp(text, "<a b=\"1 0 0\">7 % &lt;&amp;</a>") == 0, "markup, numbers and a cut text: %s", text);
 }
 
 static bool draw_lines(const double *x, const double *y, int n, chart_scale_t scale)
@@ -259,7 +263,7 @@ static void check_style(void)
 
 int main(void)
 {
-    tap_plan(57);
+    tap_plan(58);
     check_ticks();
     check_labels();
     check_escape();

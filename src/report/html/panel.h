@@ -88,14 +88,14 @@ double html_field_number(report_fields_t fields, const char *name); /* NAN: miss
 /* The time of an item: the comparison's, or the median over the starts; NAN: not measured on that side. */
 err_t html_seconds(html_t *h, const html_item_t *item, int side, double *out);
 
-/* Identifies a metric; key as "bytes=8;ranks=2". */
+/* Identifies a metric; key as ";bytes=8;ranks=2;". */
 typedef struct html_name {
     const char *case_name, *test, *key;
 } html_name_t;
 
 /* "comm all_reduce: 8 KiB, in place": without the parts of the key that all of the test share. A test named like
  * its case is not repeated. */
-err_t html_metric_name(html_t *h, const html_name_t *all, int n, int which, const char **out);
+const char *html_metric_name(html_t *h, const html_name_t *all, int n, const html_name_t *of);
 
 /* Selects items that no panel shows yet for tables of a figure, and assigns each to a table, row and series by its key fields or
  * "test". Fields that are not named but vary make further series (rest_is_series) or further tables. */

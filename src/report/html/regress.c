@@ -49,9 +49,9 @@ static err_t print_rows(html_t *h, const chart_forest_t *forest, const compare_m
         const stats_difference_t *d = &rows[i]->difference;
         const compare_part_t *part = rows[i]->attributed_to;
         /* The reason of an inconclusive metric, or the part that a change is attributed to. */
-        const char *name, *interval, *said = rows[i]->reason, *kind = verdict_names[rows[i]->verdict];
-        TRY(html_metric_name(h, names, h->in->comparison->n_metrics, i, &name));
-        html_put(h, "<tr><th scope=\"row\">%s", name);
+        const char *interval, *said = rows[i]->reason, *kind = verdict_names[rows[i]->verdict];
+        html_put(h, "<tr><th scope=\"row\">%s",
+                 html_metric_name(h, names, h->in->comparison->n_metrics, &names[i]));
         if (part && isfinite(part->share))
             said = html_format(h, "%s: %.0f %% of the change", metrics_part_label(part->name),
                                100 * part->share);
@@ -106,7 +106,7 @@ err_t html_verdicts(html_t *h)
         bool told = rows[i]->verdict != VERDICT_INCONCLUSIVE;
         ratios[n_ratios++] = told ? rows[i]->difference.low : rows[i]->difference.ratio;
         if (told) ratios[n_ratios++] = rows[i]->difference.high;
-        names[i] = (html_name_t){rows[i]->case_name, rows[i]->test, rows[i]->key};
+        names[i] = (html_name_t){rows[i]->case_name, rows[i]->test, html_format(h, ";%s;", rows[i]->key)};
     }
     forest.reach = chart_forest_reach(ratios, n_ratios, forest.band);
     while (n_open < n && (n <= UNFOLDED || rank_of(rows[n_open]->verdict) < rank_of(VERDICT_INCONCLUSIVE)))
@@ -160,13 +160,14 @@ static const char *change_words(html_t *h, const history_group_t *group, const h
 
 /* The values of undisturbed and disturbed recordings, and the levels between changes as two points and a gap each. */
 static err_t add_metric(html_t *h, const history_group_t *group, const history_metric_t *metric,
-                        const html_name_t *names, int which)
+                        const html_name_t *names, const html_name_t *of)
 {
     static const struct {
         double sec;
         const char *name;
     } units[] = {{1, "s"}, {1e-3, "ms"}, {1e-6, "us"}, {1e-9, "ns"}};
-    html_panel_t panel = {.caption = change_words(h, group, metric),
+    html_panel_t panel = {.title = html_metric_name(h, names, group->n_metrics, of),
+                          .caption = change_words(h, group, metric),
                           .lines = {.about = "Median time over the recordings, oldest first.",
                                     .x = {.title = "recording"},
                                     .reference = NAN,
@@ -176,7 +177,6 @@ static err_t add_metric(html_t *h, const history_group_t *group, const history_m
     chart_mark_t *marks;
     double most = 0;
     int unit = 0;
-    TRY(html_metric_name(h, names, group->n_metrics, which, &panel.title));
     TRY(arena_new(&h->arena, sizeof *series * 3, &series));
     TRY(arena_new(&h->arena, sizeof *marks * MOST_MARKS, &marks));
     TRY(arena_new(&h->arena, sizeof *at * (size_t)(metric->n_values + 3 * (metric->n_changes + 1)), &at));
@@ -187,20 +187,20 @@ static err_t add_metric(html_t *h, const history_group_t *group, const history_m
     panel.lines.series = series;
     panel.lines.marks = marks;
     for (int disturbed = 0; disturbed < 2; disturbed++) {
-        chart_series_t *of = &series[panel.lines.n_series];
-        *of = (chart_series_t){.name = disturbed ? "disturbed machine" : NULL,
-                               .at = at,
-                               .markers = true,
-                               .no_line = disturbed,
-                               .is_base = disturbed};
+        chart_series_t *line = &series[panel.lines.n_series];
+        *line = (chart_series_t){.name = disturbed ? "disturbed machine" : NULL,
+                                 .at = at,
+                                 .markers = true,
+                                 .no_line = disturbed,
+                                 .is_base = disturbed};
         for (int i = 0; i < metric->n_values; i++) {
             const history_value_t *value = &metric->values[i];
             if (value->disturbed != disturbed) continue;
-            at[of->n++] = (chart_value_t){
+            at[line->n++] = (chart_value_t){
                 value->recording + 1, value->sec / sec, value->low / sec, value->high / sec, 0, false};
         }
-        at += of->n;
-        panel.lines.n_series += of->n > 0;
+        at += line->n;
+        panel.lines.n_series += line->n > 0;
     }
     if (metric->n_changes > 0)
         series[panel.lines.n_series++] =
@@ -230,12 +230,12 @@ static err_t print_group(html_t *h, const history_group_t *group)
     html_put(h, HTML_CAPTION, group->name);
     TRY(arena_new(&h->arena, sizeof *names * (size_t)(group->n_metrics + 1), &names));
     for (const history_metric_t *metric = group->metrics; metric; metric = metric->next)
-        names[n++] = (html_name_t){metric->case_name, metric->test, metric->key};
+        names[n++] = (html_name_t){metric->case_name, metric->test, html_format(h, ";%s;", metric->key)};
     for (int changed = 1; changed >= 0; changed--) {
         int which = 0;
         for (const history_metric_t *metric = group->metrics; metric; metric = metric->next, which++)
             if ((metric->n_changes > 0) == changed && h->n_panels < MOST_CHARTS)
-                TRY(add_metric(h, group, metric, names, which));
+                TRY(add_metric(h, group, metric, names, &names[which]));
     }
     html_panels_print(h);
     if (group->n_metrics > MOST_CHARTS)

@@ -201,44 +201,31 @@ static bool field_varies(const place_t *places, int n, const char *table, const 
     return false;
 }
 
-/* Whether every key of the test has this part, as "ranks=2". */
-static bool is_shared(const html_name_t *all, int n, const html_name_t *of, const char *part, size_t n_bytes)
+const char *html_metric_name(html_t *h, const html_name_t *all, int n, const html_name_t *of)
 {
-    for (int i = 0; i < n; i++) {
-        const char *at = all[i].key;
-        if (strcmp(all[i].case_name, of->case_name) != 0 || strcmp(all[i].test, of->test) != 0) continue;
-        while (at && !(strncmp(at, part, n_bytes) == 0 && (at[n_bytes] == ';' || !at[n_bytes]))) {
-            at = strchr(at, ';');
-            if (at) at++;
-        }
-        if (!at) return false;
-    }
-    return true;
-}
-
-err_t html_metric_name(html_t *h, const html_name_t *all, int n, int which, const char **out)
-{
-    const html_name_t *of = &all[which];
-    const char *name, *value, *words = "";
-    size_t n_bytes;
-    for (const char *part = of->key; *part; part += n_bytes + (part[n_bytes] == ';')) {
-        const char *equals = strchr(part, '=');
+    const char *words = "";
+    int n_bytes;
+    for (const char *part = of->key + 1; *part; part += n_bytes + 1) {
+        n_bytes = (int)strcspn(part, ";");
+        const char *needle = html_format(h, ";%.*s;", n_bytes, part), *equals = strchr(needle, '=');
+        bool shared = true;
         char *end;
-        n_bytes = strcspn(part, ";");
-        if (!equals || equals > part + n_bytes || is_shared(all, n, of, part, n_bytes)) continue;
-        TRY(arena_text(&h->arena, part, (size_t)(equals - part), &name));
-        TRY(arena_text(&h->arena, equals + 1, n_bytes - (size_t)(equals + 1 - part), &value));
+        for (int i = 0; i < n && shared; i++)
+            shared = strcmp(all[i].case_name, of->case_name) != 0 || strcmp(all[i].test, of->test) != 0 ||
+                     strstr(all[i].key, needle);
+        if (!equals || shared) continue;
+        report_field_t field = {.name = html_format(h, "%.*s", (int)(equals - needle) - 1, needle + 1),
+                                .kind = FIELD_TEXT,
+                                .text = html_format(h, "%.*s", n_bytes - (int)(equals - needle), equals + 1)};
         /* The bytes imply the count. */
-        if (strcmp(name, "count") == 0 && strstr(of->key, "bytes=")) continue;
-        report_field_t field = {.name = name, .kind = FIELD_TEXT, .text = value};
-        field.number = strtod(value, &end);
-        if (end > value && !*end) field.kind = FIELD_NUMBER;
+        if (strcmp(field.name, "count") == 0 && strstr(of->key, "bytes=")) continue;
+        field.number = strtod(field.text, &end);
+        if (end > field.text && !*end) field.kind = FIELD_NUMBER;
         words = html_join(h, words, field_words(h, &field));
     }
     bool twice = strcmp(of->case_name, of->test) == 0;
-    *out = html_format(h, "%s%s%s%s%s", of->case_name, twice ? "" : " ", twice ? "" : of->test,
+    return html_format(h, "%s%s%s%s%s", of->case_name, twice ? "" : " ", twice ? "" : of->test,
                        words[0] ? ": " : "", words);
-    return ERR_OK;
 }
 
 /* Appends the fields that the spec does not name and that vary, to the series or the table. */
