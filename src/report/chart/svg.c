@@ -17,27 +17,22 @@ enum { SVG_FONT = 11, LEGEND_LINE = 17 };
 /* Colours distinct for any colour vision, after Okabe and Ito: darker on white, lighter on dark. Adjacent
  * parts of a stack differ in lightness as well. */
 #define LIGHT                                                                                                \
-    "--c0:#0a66b5;--c1:#c24a00;--c2:#00795a;--c3:#9c2f7f;--c4:#7f6200;--c5:#515a68;--c6:#1686a8;--c7:#"      \
-    "a1222f;"                                                                                                \
-    "--q0:#8a6a00;--q1:#3187c9;--q2:#0a4680;--q3:#1f6bb0;--q4:#c24a00;--q5:#00795a;--q6:#737d8a;--q7:#"      \
-    "9c2f7f;"                                                                                                \
-    "--on:#fff;--axis:#5b6470;--grid:#e3e7ec;--ground:#fff;--band:#edf0f4;"                                  \
+    "--c0:#0a66b5;--c1:#c24a00;--c2:#00795a;--c3:#9c2f7f;--c4:#7f6200;--c5:#515a68;--c6:#1686a8;"            \
+    "--c7:#a1222f;--q0:#8a6a00;--q1:#3187c9;--q2:#0a4680;--q3:#1f6bb0;--q4:#c24a00;--q5:#00795a;"            \
+    "--q6:#737d8a;--q7:#9c2f7f;--on:#fff;--axis:#5b6470;--grid:#e3e7ec;--ground:#fff;--band:#edf0f4;"        \
     "--better:#00795a;--worse:#b83a00;--same:#5b6470;--inconclusive:#7f6200;"
 #define DARK                                                                                                 \
-    "--c0:#62b4f7;--c1:#ff9a5c;--c2:#3ecfa0;--c3:#e994d2;--c4:#dcbf4e;--c5:#b4bcc8;--c6:#7adcf2;--c7:#"      \
-    "ff8a94;"                                                                                                \
-    "--q0:#e0bf45;--q1:#a5d6ff;--q2:#3f8fd6;--q3:#72b7ee;--q4:#ff9a5c;--q5:#3ecfa0;--q6:#8b95a3;--q7:#"      \
-    "e994d2;"                                                                                                \
-    "--on:#10151b;--axis:#a3adb9;--grid:#2a323c;--ground:#151b22;--band:#232c36;"                            \
-    "--better:#3ecfa0;--worse:#ff9a5c;--same:#a3adb9;--inconclusive:#dcbf4e;"
+    "--c0:#62b4f7;--c1:#ff9a5c;--c2:#3ecfa0;--c3:#e994d2;--c4:#dcbf4e;--c5:#b4bcc8;--c6:#7adcf2;"            \
+    "--c7:#ff8a94;--q0:#e0bf45;--q1:#a5d6ff;--q2:#3f8fd6;--q3:#72b7ee;--q4:#ff9a5c;--q5:#3ecfa0;"            \
+    "--q6:#8b95a3;--q7:#e994d2;--on:#10151b;--axis:#a3adb9;--grid:#2a323c;--ground:#151b22;"                 \
+    "--band:#232c36;--better:#3ecfa0;--worse:#ff9a5c;--same:#a3adb9;--inconclusive:#dcbf4e;"
 
 #define STYLE(i) ".c" #i "{--k:var(--c" #i ")}.q" #i "{fill:var(--q" #i ")}"
 
 const char chart_css[] =
     ":root{color-scheme:light dark;" LIGHT "}"
     "@media screen and (prefers-color-scheme:dark){:root{" DARK "}}"
-    "svg{display:block;width:100%;height:auto;font-size:11px;font-variant-numeric:tabular-nums;fill:var(--"
-    "axis)}"
+    "svg{display:block;width:100%;height:auto;font-size:11px;font-variant-numeric:tabular-nums;fill:var(--axis)}"
     "svg text{stroke:none}.ink{fill:var(--text)}.on{fill:var(--on)}.sm{font-size:10px}"
     ".grid{stroke:var(--grid)}.axis{stroke:var(--axis)}.ref{stroke:var(--axis);stroke-dasharray:2 3}"
     ".l{fill:none;stroke:var(--k);stroke-width:1.8;stroke-linejoin:round}"
@@ -45,8 +40,7 @@ const char chart_css[] =
     ".a{fill:var(--k);fill-opacity:.16}.b{fill:var(--k)}"
     ".o.l{stroke-width:1.2;stroke-dasharray:4 3}.o.m{fill:var(--ground)}.o.w{stroke-dasharray:2 2}"
     ".d1{stroke-dasharray:7 3}.d2{stroke-dasharray:2 2.5}.d3{stroke-dasharray:9 3 2 3}"
-    ".d4{stroke-dasharray:5 2}.d5{stroke-dasharray:1 3}.d6{stroke-dasharray:12 3}.d7{stroke-dasharray:6 2 1 "
-    "2 1 2}"
+    ".d4{stroke-dasharray:5 2}.d5{stroke-dasharray:1 3}.d6{stroke-dasharray:12 3}.d7{stroke-dasharray:6 2 1 2 1 2}"
     ".tick{stroke:var(--text);stroke-width:2}.mark{stroke:var(--worse);stroke-dasharray:4 2}"
     ".x{fill:none;stroke:var(--worse);stroke-width:1.5}.wh{stroke:var(--text);stroke-width:1}"
     ".band{fill:var(--band)}.one{stroke:var(--axis)}.gap{stroke:var(--ground);stroke-width:1}"

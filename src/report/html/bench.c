@@ -67,9 +67,9 @@ static const bench_panel_t efficiency_panel = {
     {"step", "efficiency", .row = {"ranks"}, .series = {"test"}, .ignore = {"batch", "data_xxh3"},
      .x = "ranks", .low = "efficiency_low", .high = "efficiency_high"},
     "Scaling efficiency",
-    "Higher is better; 100 % is ideal. Whiskers: quartiles. weak: the batch grows with the ranks; strong: the batch is "
-    "fixed; alone: the ranks do not communicate, which shows how much they slow each other down. Source: efficiency of "
-    "dptrain bench step.",
+    "Higher is better; 100 % is ideal. Whiskers: quartiles. weak: the batch grows with the ranks; strong: "
+    "the batch is fixed; alone: the ranks do not communicate, which shows how much they slow each other down. "
+    "Source: efficiency of dptrain bench step.",
     .lines = &efficiency_lines,
     .about = " in percent over the number of ranks.",
     .row_heading = "ranks",

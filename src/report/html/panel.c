@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The panels of the page and its tables, and the style sheet, with system fonts. Few panels get wide charts: a chart is
- * then drawn twice, and the style sheet shows the one that fits the screen. */
+/* The panels of the page and its tables, and the style sheet, with system fonts. Few panels get wide charts: a
+ * chart is then drawn twice, and the style sheet shows the one that fits the screen. */
 #include "report/html/panel.h"
 
 #include <math.h>
@@ -160,22 +160,20 @@ const char *const html_css[] = {
     "--edge:#2f3945;--link:#62b4f7}}"
     "*{box-sizing:border-box}"
     "html{-webkit-text-size-adjust:100%;scroll-behavior:auto}"
-    "body{margin:0;background:var(--paper);color:var(--text);font:15px/1.5 system-ui,-apple-system,\"Segoe "
-    "UI\","
-    "Roboto,\"Noto Sans\",\"Liberation Sans\",sans-serif;overflow-wrap:anywhere}"
+    "body{margin:0;background:var(--paper);color:var(--text);font:15px/1.5 system-ui,-apple-system,"
+    "\"Segoe UI\",Roboto,\"Noto Sans\",\"Liberation Sans\",sans-serif;overflow-wrap:anywhere}"
     "main,header,nav,footer{max-width:1200px;margin:0 auto;padding:0 16px}"
     "header{padding-top:28px}h1{font-size:1.75rem;line-height:1.2;margin:0 0 4px}"
     "header p{margin:0;color:var(--quiet)}"
     "nav{margin-top:12px;display:flex;flex-wrap:wrap;gap:4px 18px;font-size:.9rem}"
     "a{color:var(--link)}"
-    "section{margin:36px 0}h2{font-size:1.2rem;margin:0 0 10px;padding-bottom:6px;border-bottom:1px solid "
-    "var(--edge)}"
+    "section{margin:36px 0}h2{font-size:1.2rem;margin:0 0 10px;padding-bottom:6px;border-bottom:1px solid var(--edge)}"
     "h3{font-size:.95rem;margin:0 0 8px}section>p{margin:0 0 12px;color:var(--quiet);max-width:80ch}"
     ".figures{display:grid;gap:16px;grid-template-columns:repeat(auto-fill,minmax(min(100%,360px),1fr));"
     "align-items:start}"
     ".figures.of1{grid-template-columns:1fr}.wide{display:none}"
-    "figure{margin:0;padding:14px;background:var(--ground);border:1px solid "
-    "var(--edge);border-radius:8px;min-width:0}"
+    "figure{margin:0;padding:14px;background:var(--ground);border:1px solid var(--edge);"
+    "border-radius:8px;min-width:0}"
     "figcaption,.caption{color:var(--quiet);font-size:.8rem;line-height:1.4;margin:8px 0 0}"
     "section>p.caption{margin:10px 0 14px}"
     ".note{border-left:3px solid var(--inconclusive);padding:2px 10px;margin:10px 0}"
@@ -184,8 +182,8 @@ const char *const html_css[] = {
     "table{border-collapse:collapse;font-variant-numeric:tabular-nums;font-size:.85rem}"
     "th,td{padding:4px 10px;text-align:right;border-bottom:1px solid var(--edge);vertical-align:top;"
     "overflow-wrap:normal}"
-    "th{font-weight:600}thead th{color:var(--quiet);vertical-align:bottom}.t,.facts th,.facts "
-    "td{text-align:left}"
+    "th{font-weight:600}thead th{color:var(--quiet);vertical-align:bottom}"
+    ".t,.facts th,.facts td{text-align:left}"
     ".scroll .t{max-width:28em;overflow-wrap:break-word}"
     "td:first-child,th:first-child{padding-left:0}"
     ".facts{width:100%;background:none;table-layout:auto}.facts td{overflow-wrap:anywhere}"
@@ -221,8 +219,7 @@ const char *const html_css[] = {
     ".facts th,.facts td{border:0;padding:0}.facts tr{padding:6px 0;border-bottom:1px solid var(--edge)}"
     ".facts td+td{margin-top:6px}.facts.two td::before{content:\"base: \";color:var(--quiet)}"
     ".facts.two td+td::before{content:\"new: \"}.facts.two .both::before{content:\"\"}}"
-    "@media "
-    "print{body{background:none;font-size:11px}figure{break-inside:avoid;border-color:#bbb}nav{display:none}"
+    "@media print{body{background:none;font-size:11px}figure{break-inside:avoid;border-color:#bbb}nav{display:none}"
     "section{margin:18px 0}h2,h3{break-after:avoid}tr{break-inside:avoid}.scroll{overflow:visible}"
     "*{print-color-adjust:exact;-webkit-print-color-adjust:exact}}",
     NULL};
