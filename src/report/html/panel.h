@@ -97,8 +97,9 @@ typedef struct html_name {
  * its case is not repeated. */
 const char *html_metric_name(html_t *h, const html_name_t *all, int n, const html_name_t *of);
 
-/* Selects items that no panel shows yet for tables of a figure, and assigns each to a table, row and series by its key fields or
- * "test". Fields that are not named but vary make further series (rest_is_series) or further tables. */
+/* Selects items that no panel shows yet for tables of a figure, and assigns each to a table, row and series by
+ * its key fields or "test". Fields that are not named but vary make further series (rest_is_series) or further
+ * tables. */
 typedef struct html_spec {
     const char *case_name, *figure;
     const char *table[4], *row[5], *series[3], *ignore[4]; /* NULL-terminated */
