@@ -151,7 +151,8 @@ out:
     return err;
 }
 
-/* Deals a batch. Of shards with equally many samples, the loads are then spread so that consecutive shards together have about the same, too.
+/* Deals a batch. Of shards with equally many samples, the loads are then spread so that consecutive shards together
+ * have about the same, too.
  *
  *   items   [n] sorted by shard, then group, then place
  *   shards  [n_shards] with n set, which add up to n; those with more samples come first */
