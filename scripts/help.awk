@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 # Prints a script's help, which lib.sh pipes in, or finds an option in it.
 #
-#   word=--option  the option that is nearest to it, by the rule of opt_nearest (src/base/opt.c); nothing if none is near
+#   word=--option  the option that is nearest to it, by the rule of opt_nearest (src/text/opt.c); nothing if none is near
 #   part=topics    the topics. A group of options begins with a heading, `Words, more words:`, whose first word, in lower case,
 #                  is its topic, and ends with other text that is not indented
 #   part=TOPIC     the groups of this topic

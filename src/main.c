@@ -6,11 +6,11 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "base/deadline.h"
 #include "base/fs.h"
 #include "base/isa.h"
 #include "base/process.h"
 #include "base/sim.h"
+#include "cluster/watch/deadline.h"
 #include "cmd/cmd.h"
 
 /* Ends simulated ranks, as mpirun ends a job if a rank ends early. */

@@ -8,11 +8,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/json.h"
 #include "base/mem.h"
 #include "base/rng.h"
 #include "data/dataset/sampler.h"
 #include "data/load/samples.h"
+#include "text/json.h"
 
 enum { N_BATCHES = 200, MAX_RANKS = 64, SEED = 1, UNKNOWNS = 3, MOST_POSITIVES = 128 };
 

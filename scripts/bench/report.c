@@ -4,9 +4,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "base/json.h"
 #include "base/log.h"
 #include "base/rng.h"
+#include "text/json.h"
 
 enum { POINTS = 100, MIN_SAMPLES = 100, MAX_SAMPLES = 2000 };
 

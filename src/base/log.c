@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Formats a message once and writes it with a single call, to the stream and to this rank's log file. A
- * progress line on the terminal is cleared first (base/progress.c). */
+ * progress line on the terminal is cleared first (text/progress.c). */
 #include "base/log.h"
 
 #include <errno.h>

@@ -28,7 +28,7 @@ void log_set_blocked(void (*hook)(bool begins));
 /* Writes to stdout without formatting, for the progress line. */
 void log_draw(const char *text);
 
-/* For a thread that prints in the pauses of all others (base/progress.h). log_hold_pause keeps it from printing until
+/* For a thread that prints in the pauses of all others (text/progress.h). log_hold_pause keeps it from printing until
  * log_end_pause; both nest, and the functions here that print call them. log_begin_pause is for that thread: false if
  * another is printing, or stdout's reader keeps it waiting; otherwise call log_leave_pause after at most a line. */
 void log_hold_pause(void);
@@ -38,7 +38,7 @@ void log_leave_pause(void);
 /* When something was last printed or drawn, by clock_sec; 0: never. */
 double log_last_sec(void);
 
-/* `clear` is called before each printed message, to remove the progress line (base/progress.h). */
+/* `clear` is called before each printed message, to remove the progress line (text/progress.h). */
 void log_set_clear_line(void (*clear)(void));
 
 /* Of the three kinds of information, --quiet leaves out notes (what a command does), and only --verbose prints
@@ -64,7 +64,7 @@ void log_rank_error(const char *format, ...) __attribute__((format(printf, 1, 2)
 void log_rank_warn(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* Prints results for people. Texts may come from files and from other hosts: their control characters reach no terminal. All
- * other output for people goes through the functions above and base/table.h, which do the same; tests/static.sh heads allows
+ * other output for people goes through the functions above and text/table.h, which do the same; tests/static.sh heads allows
  * no other printf to a terminal. */
 
 /* As printf and fprintf, but control characters are replaced by ?, except line breaks and tabs. */

@@ -7,8 +7,8 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "base/progress.h"
 #include "cmd/cmd.h"
+#include "text/progress.h"
 #include "tools/bench/cases.h"
 
 enum { MAX_CASES = 16, N_COMMON = 3 };

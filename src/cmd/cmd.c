@@ -9,8 +9,8 @@
 
 #include "base/log.h"
 #include "base/process.h"
-#include "base/table.h"
 #include "base/version.h"
+#include "text/table.h"
 
 /* Three commands to start from, the first ones of each --help; tests/cli/help.bats runs them, those of one help in order in
  * one folder, or checks them where they need hosts or minutes. */

@@ -5,7 +5,7 @@
 #define CMD_CMD_H
 
 #include "base/err.h"
-#include "base/opt.h"
+#include "text/opt.h"
 
 typedef struct cmd_context {
     int argc; /* words after the command */

@@ -5,10 +5,8 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "base/figure.h"
 #include "base/fs.h"
 #include "base/log.h"
-#include "base/progress.h"
 #include "cluster/session/runtime.h"
 #include "cmd/cmd.h"
 #include "data/dataset/dataset.h"
@@ -16,6 +14,8 @@
 #include "data/image/image.h"
 #include "data/show/sheet.h"
 #include "data/show/show.h"
+#include "text/figure.h"
+#include "text/progress.h"
 #include "tools/pack/pack.h"
 
 /* The option --timeout; offset: of a double. */

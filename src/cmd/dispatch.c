@@ -5,10 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/deadline.h"
 #include "base/isa.h"
 #include "base/log.h"
 #include "base/version.h"
+#include "cluster/watch/deadline.h"
 #include "cmd/cmd.h"
 
 /* Words for what dptrain does under other names, joined by |. Verbs of a command need no row. */

@@ -2,9 +2,9 @@
 /* `dptrain eval`: options of an evaluation, which is left to train/inference. */
 #include <string.h>
 
-#include "base/progress.h"
 #include "cmd/cmd.h"
 #include "data/dataset/dataset.h"
+#include "text/progress.h"
 #include "train/inference/inference.h"
 
 typedef struct eval_options {

@@ -6,9 +6,8 @@
 #include <sys/utsname.h>
 
 #include "base/log.h"
-#include "base/table.h"
 #include "base/version.h"
-#include "cluster/comm/topo.h"
+#include "cluster/hosts/topo.h"
 #include "cmd/cmd.h"
 #include "compute/graph/graph.h"
 #include "compute/models/model.h"
@@ -16,6 +15,7 @@
 #include "compute/ops/backend.h"
 #include "data/transform/canvas.h"
 #include "store/h5/file.h"
+#include "text/table.h"
 #include "train/start/train.h"
 
 /* Of torchvision's inference: the most regions and detections of an image. */

@@ -2,10 +2,10 @@
 /* `dptrain predict`: options and the list of images. Running the model is left to train/inference. */
 #include "base/fs.h"
 #include "base/mem.h"
-#include "base/progress.h"
 #include "cmd/cmd.h"
 #include "data/dataset/dataset.h"
 #include "data/image/image.h"
+#include "text/progress.h"
 #include "train/inference/inference.h"
 
 typedef struct options {

@@ -2,9 +2,9 @@
 /* `dptrain replay`: options of a replay. The steps, and who computed them wrongly, are left to train/replay. */
 #include "train/replay/replay.h"
 
-#include "base/progress.h"
 #include "cmd/cmd.h"
 #include "data/dataset/dataset.h"
+#include "text/progress.h"
 
 typedef struct options {
     replay_options_t replay;

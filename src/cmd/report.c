@@ -7,7 +7,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/figure.h"
 #include "base/fs.h"
 #include "base/log.h"
 #include "base/mem.h"
@@ -17,6 +16,7 @@
 #include "report/records/print.h"
 #include "report/regress/compare.h"
 #include "report/regress/history.h"
+#include "text/figure.h"
 
 static err_t check_one(void *context, int fd, const char *name)
 {

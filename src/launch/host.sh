@@ -138,7 +138,7 @@ clean() { # JOB FAMILY MPIRUN
         done
         sleep 0.1
     done
-    # The last phases of ranks that were killed (base/deadline.h).
+    # The last phases of ranks that were killed (cluster/watch/deadline.h).
     for path in /dev/shm/dptrain-"$job".*; do
         [[ -f $path && -O $path && ! -L $path ]] || continue
         IFS= read -rd '' text <"$path" || true

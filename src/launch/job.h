@@ -14,11 +14,11 @@
 
 #include "base/err.h"
 #include "base/fs.h"
-#include "base/json.h"
 #include "base/mem.h"
-#include "base/opt.h"
 #include "base/process.h"
 #include "cluster/hosts/hosts.h"
+#include "text/json.h"
+#include "text/opt.h"
 
 /* ---- Texts ---- */
 /* Words of a command line; NULL-terminated, so that exec takes them. Texts are borrowed. */

@@ -4,7 +4,7 @@
 #ifndef LAUNCH_LAUNCH_H
 #define LAUNCH_LAUNCH_H
 
-#include "base/opt.h"
+#include "text/opt.h"
 
 /* The option tables, for --help; their values are launch_run's. *n: how many groups. */
 opt_group_t *launch_options(int *n);

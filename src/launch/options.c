@@ -6,9 +6,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/opt.h"
 #include "launch/job.h"
 #include "launch/launch.h"
+#include "text/opt.h"
 
 /* ---- The tables ---- */
 #define FIELD(name) offsetof(launch_values_t, name)

@@ -2,8 +2,8 @@
 /* The tables of records for others: as a JSON Schema for programs, as Markdown for people. */
 #include "records/record.h"
 
-#include "base/figure.h"
 #include "base/mem.h"
+#include "text/figure.h"
 
 /* ---- The JSON Schema ---- */
 static void put_type(json_t *j, const record_field_t *f, const char *type)

@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-#include "base/json.h"
+#include "text/json.h"
 
 enum { RECORD_SCHEMA = 1 }; /* newest schema supported */
 

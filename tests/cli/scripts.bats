@@ -39,7 +39,7 @@ wait_for() { # PATTERN FILE
 @test "the files that ask whether their rank is simulated are in the lowest layers" {
     [ "$(cd "$root/src" && grep -rl 'sim_is_rank()' . | LC_ALL=C sort | xargs)" = "./base/clock.c ./base/process.c ./base/sim.h \
 ./cluster/comm/mpi/host.c ./cluster/comm/mpi/mpi.c ./cluster/comm/mpi/open.c ./cluster/comm/mpi/shared_memory.c \
-./cluster/comm/side_channel.c ./cluster/comm/watchdog.c ./main.c" ]
+./cluster/watch/side_channel.c ./cluster/watch/watchdog.c ./main.c" ]
 }
 
 @test "every script has help" {

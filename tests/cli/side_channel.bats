@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# A rank that holds up other hosts is named, by one message (src/cluster/comm/side_channel.h). Every rank counts as a host.
+# A rank that holds up other hosts is named, by one message (src/cluster/watch/side_channel.h). Every rank counts as a host.
 # tests/cluster/side_proof.sh does this on hosts made of namespaces, with more faults.
 
 load common

@@ -3,7 +3,7 @@
 # `make mutations` builds $(BUILD)/mutations/NAME from the same files with the build's compiler, for tests/fuzz/mutations.bats.
 FUZZ_CC    ?= clang
 FUZZ_DIR   := build/fuzz
-FUZZ_ROOMS := base store/h5 compute/tensor data/annotation data/image data/coco data/shard data/transform data/dataset data/source data/score data/load store/owner store/checkpoint records \
+FUZZ_ROOMS := base text store/h5 compute/tensor data/annotation data/image data/coco data/shard data/transform data/dataset data/source data/score data/load store/owner store/checkpoint records \
 	cluster/hosts launch
 FUZZ_SRC   := $(filter $(FUZZ_ROOMS:%=src/%/%.c),$(SRC))
 FUZZ_OBJ   := $(FUZZ_SRC:%.c=$(FUZZ_DIR)/obj/%.o)

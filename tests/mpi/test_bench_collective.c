@@ -8,7 +8,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "cluster/comm/buffer.h"
-#include "cluster/comm/watchdog.h"
+#include "cluster/watch/watchdog.h"
 #include "tests/mpi/everyone.h"
 #include "tools/bench/comm.h"
 

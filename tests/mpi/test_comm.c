@@ -9,7 +9,7 @@
 #include "base/mem.h"
 #include "cluster/comm/buffer.h"
 #include "cluster/comm/device.h"
-#include "cluster/comm/watchdog.h"
+#include "cluster/watch/watchdog.h"
 #include "tests/mpi/everyone.h"
 
 /* Larger than one internal MPI call (32 MiB), and not a multiple of it. */

@@ -11,7 +11,7 @@
 #include "base/mem.h"
 #include "base/rng.h"
 #include "cluster/comm/buffer.h"
-#include "cluster/comm/watchdog.h"
+#include "cluster/watch/watchdog.h"
 #include "tests/mpi/everyone.h"
 
 enum { MAX_COUNT = 1 << 20, N_GUARD = 16, N_CHANGES = 300 };

@@ -19,7 +19,7 @@
 #include "base/mem.h"
 #include "cluster/comm/buffer.h"
 #include "cluster/comm/device.h"
-#include "cluster/comm/watchdog.h"
+#include "cluster/watch/watchdog.h"
 #include "compute/ops/backend.h"
 #include "tests/mpi/everyone.h"
 

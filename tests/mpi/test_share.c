@@ -9,7 +9,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "cluster/comm/comm.h"
-#include "cluster/comm/watchdog.h"
+#include "cluster/watch/watchdog.h"
 #include "tests/mpi/everyone.h"
 
 enum { N_BEATS = 2, N_BYTES = 100003 };

@@ -6,7 +6,7 @@
 
 #include "base/log.h"
 #include "base/mem.h"
-#include "cluster/comm/topo.h"
+#include "cluster/hosts/topo.h"
 #include "tests/mpi/everyone.h"
 
 enum { MAX_RANKS = 64 };

@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# A rank that hangs or is lost is named by one message, at any size (src/cluster/comm/side_channel.h).
+# A rank that hangs or is lost is named by one message, at any size (src/cluster/watch/side_channel.h).
 # shellcheck disable=SC2154 # variables of common.bash and sim.bash
 
 load sim

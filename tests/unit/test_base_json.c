@@ -7,9 +7,9 @@
 #include <math.h>
 #include <string.h>
 
-#include "base/json.h"
 #include "base/mem.h"
 #include "base/rng.h"
+#include "text/json.h"
 
 static json_t j;
 

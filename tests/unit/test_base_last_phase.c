@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/deadline.h"
+#include "cluster/watch/deadline.h"
 
 /* Number of pages of jobs with this name in it. */
 static int n_pages(const char *job)

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "base/opt.h"
+#include "text/opt.h"
 
 typedef struct values {
     int64_t batch, bucket, free;

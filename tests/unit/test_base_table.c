@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "base/table.h"
+#include "text/table.h"
 
 static char text[4096];
 

@@ -3,8 +3,8 @@
  * Young's interval between checkpoints, from costs that vary, and durations. */
 #include <math.h>
 
-#include "base/opt.h"
 #include "tests/tap.h"
+#include "text/opt.h"
 #include "train/guard/checkpoint_interval.h"
 
 static bool near(double a, double b)

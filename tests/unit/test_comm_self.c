@@ -7,7 +7,7 @@
 #include "base/mem.h"
 #include "cluster/comm/buffer.h"
 #include "cluster/comm/comm.h"
-#include "cluster/comm/watchdog.h"
+#include "cluster/watch/watchdog.h"
 #include "tests/tap.h"
 
 /* Pretends to be started by a launcher with this many ranks; 0: without a launcher. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* RUN np=0
- * Deadlines outside the watchdog: base/deadline.h. Each case is a child process, which the deadline ends.
+ * Deadlines outside the watchdog: cluster/watch/deadline.h. Each case is a child process, which the deadline ends.
  * Neighbours are this program, run again: /proc shows the environment that a process was started with. */
 #include <fcntl.h>
 #include <signal.h>
@@ -11,8 +11,8 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/deadline.h"
 #include "base/log.h"
+#include "cluster/watch/deadline.h"
 #include "tests/tap.h"
 
 enum { SAID_MAX = 4096, ENDED_BY_HOOK = 55 };

@@ -6,8 +6,8 @@
 
 #include <string.h>
 
-#include "base/json.h"
 #include "base/mem.h"
+#include "text/json.h"
 
 typedef struct told {
     char text[256]; /* an event each */

@@ -11,9 +11,9 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "base/json.h"
 #include "base/mem.h"
 #include "report/records/jsonl.h"
+#include "text/json.h"
 
 /* What arrived, as text: "1:{} 3!it is …" */
 static char seen[1 << 16];

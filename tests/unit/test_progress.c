@@ -7,9 +7,9 @@
 #include <unistd.h>
 
 #include "base/log.h"
-#include "base/progress.h"
-#include "base/table.h"
 #include "tests/tap.h"
+#include "text/progress.h"
+#include "text/table.h"
 #include "train/output/status.h"
 
 static const status_t usual = {.epoch = 2,

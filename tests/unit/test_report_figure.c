@@ -7,9 +7,9 @@
 #include <math.h>
 #include <string.h>
 
-#include "base/figure.h"
 #include "base/mem.h"
 #include "report/records/render.h"
+#include "text/figure.h"
 
 static void check(figure_t got, const char *expected)
 {

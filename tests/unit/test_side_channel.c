@@ -11,8 +11,8 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
-#include "cluster/comm/side_channel.h"
-#include "cluster/comm/watchdog.h"
+#include "cluster/watch/side_channel.h"
+#include "cluster/watch/watchdog.h"
 #include "tests/tap.h"
 
 enum { N_GROUPS = 4, HEARD = 8 };

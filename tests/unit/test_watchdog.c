@@ -7,7 +7,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "cluster/comm/watchdog.h"
+#include "cluster/watch/watchdog.h"
 #include "tests/tap.h"
 
 enum { N_SLOTS = 4, ENDED_BY_HOOK = 55 };

@@ -11,8 +11,8 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "cluster/comm/watchdog.h"
-#include "cluster/comm/watchdog_report.h"
+#include "cluster/watch/watchdog.h"
+#include "cluster/watch/watchdog_report.h"
 #include "tests/tap.h"
 
 enum { N = 4 };

@@ -7,7 +7,7 @@
 
 #include "base/mem.h"
 #include "cluster/comm/gradients.h"
-#include "cluster/comm/watchdog.h"
+#include "cluster/watch/watchdog.h"
 
 static const char summing[] = "gradient allreduce";
 

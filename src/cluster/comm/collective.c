@@ -7,7 +7,7 @@
 
 #include "base/mem.h"
 #include "cluster/comm/gradients.h"
-#include "cluster/comm/watchdog.h"
+#include "cluster/watch/watchdog.h"
 
 const char *const collective_type_names[COLLECTIVE_TYPES] = {
     "int8", "uint8", "int32", "uint32", "int64", "uint64", "float", "double", "half", "bfloat16"};

@@ -11,7 +11,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/process.h"
-#include "cluster/comm/watchdog.h"
+#include "cluster/watch/watchdog.h"
 
 err_t comm_check_launch(const launch_t *launch, int n_seen, const char *library)
 {

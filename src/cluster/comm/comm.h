@@ -2,7 +2,7 @@
 /* Communicators: data exchange between the ranks of a job, through a table of function pointers chosen once.
  *
  * All ranks must call the functions marked Collective in the same order. Every wait has a deadline
- * (cluster/comm/watchdog.h): when it expires, a message names the collective, the ranks that did not arrive
+ * (cluster/watch/watchdog.h): when it expires, a message names the collective, the ranks that did not arrive
  * and what each was last doing, and the job ends with ERR_PEER.
  *
  *   what  in all functions: a constant string that names the call in messages */
@@ -15,7 +15,7 @@
 
 #include "base/err.h"
 #include "base/process.h"
-#include "cluster/comm/topo.h"
+#include "cluster/hosts/topo.h"
 #include "compute/tensor/tensor.h"
 
 typedef enum comm_op { COMM_SUM, COMM_MAX, COMM_MIN } comm_op_t;

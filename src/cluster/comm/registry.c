@@ -4,14 +4,14 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/deadline.h"
 #include "base/mem.h"
 #include "base/process.h"
 #include "cluster/comm/collective.h"
 #include "cluster/comm/comm.h"
 #include "cluster/comm/device.h"
 #include "cluster/comm/gradients.h"
-#include "cluster/comm/watchdog.h"
+#include "cluster/watch/deadline.h"
+#include "cluster/watch/watchdog.h"
 
 extern const comm_ops_t comm_self, comm_mpi;
 extern const gradient_ops_t gradients_nccl;

@@ -4,9 +4,9 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "base/opt.h"
 #include "cluster/hosts/hosts.h"
 #include "cluster/hosts/table.h"
+#include "text/opt.h"
 
 /* A part of a text. */
 typedef struct hosts_word {

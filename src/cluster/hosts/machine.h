@@ -8,7 +8,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#include "base/json.h"
+#include "text/json.h"
 
 /* Such as "Intel(R) Xeon(R) …"; "unknown CPU" if the kernel has no name. Hypervisors give several generations the same. */
 void machine_cpu_name(char *out, size_t n_bytes);

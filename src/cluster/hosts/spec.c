@@ -7,9 +7,9 @@
 #include <strings.h>
 #include <yaml.h>
 
-#include "base/opt.h"
 #include "cluster/hosts/hosts.h"
 #include "cluster/hosts/table.h"
+#include "text/opt.h"
 
 /* ---- Typed values. `what` names the value in errors, which are ERR_DATA with FILE:LINE ---- */
 typedef struct spec {

@@ -4,10 +4,10 @@
 #include <math.h>
 #include <string.h>
 
-#include "base/json.h"
-#include "base/table.h"
 #include "cluster/hosts/hosts.h"
 #include "cluster/hosts/table.h"
+#include "text/json.h"
+#include "text/table.h"
 
 /* Errors in an option's value are ERR_USAGE, not ERR_DATA. */
 static err_t as_usage(err_t err)

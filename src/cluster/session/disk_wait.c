@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Notes which file the main thread is waiting for, and reads and writes cached choices so noted. Timing a wait is left to
- * base/deadline.c and the watchdog. */
+ * cluster/watch/deadline.c and the watchdog. */
 #include "cluster/session/disk_wait.h"
 
 #include <stdbool.h>
@@ -8,10 +8,10 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "base/deadline.h"
 #include "base/fs.h"
 #include "base/process.h"
-#include "cluster/comm/watchdog.h"
+#include "cluster/watch/deadline.h"
+#include "cluster/watch/watchdog.h"
 
 static struct {
     int depth;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Brackets around what the main thread does on the disk of the output folder, so that a disk that does not
- * answer is named: by this rank at its deadline (base/deadline.h), and by ranks that wait for it
- * (cluster/comm/watchdog.h). They cost a microsecond, and do nothing on other threads. */
+ * answer is named: by this rank at its deadline (cluster/watch/deadline.h), and by ranks that wait for it
+ * (cluster/watch/watchdog.h). They cost a microsecond, and do nothing on other threads. */
 #ifndef CLUSTER_SESSION_DISK_WAIT_H
 #define CLUSTER_SESSION_DISK_WAIT_H
 

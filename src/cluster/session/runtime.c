@@ -11,16 +11,16 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "base/deadline.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "base/opt.h"
 #include "base/process.h"
 #include "base/version.h"
 #include "cluster/comm/device.h"
-#include "cluster/comm/watchdog.h"
 #include "cluster/session/signals.h"
+#include "cluster/watch/deadline.h"
+#include "cluster/watch/watchdog.h"
 #include "store/h5/file.h"
+#include "text/opt.h"
 
 static const char *const switches[] = {"auto", "on", "off", NULL};
 static const char *const wires[] = {"fp32", "bf16", NULL};

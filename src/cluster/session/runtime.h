@@ -3,10 +3,10 @@
 #ifndef CLUSTER_SESSION_RUNTIME_H
 #define CLUSTER_SESSION_RUNTIME_H
 
-#include "base/json.h"
-#include "base/opt.h"
 #include "cluster/comm/comm.h"
 #include "compute/ops/backend.h"
+#include "text/json.h"
+#include "text/opt.h"
 
 typedef struct runtime_options {
     const char *device, *comm, *allreduce, *gpus, *wire, *cuda_graph, *slowdown;

@@ -16,11 +16,11 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/deadline.h"
 #include "base/fs.h"
 #include "base/log.h"
 #include "base/process.h"
-#include "cluster/comm/watchdog.h"
+#include "cluster/watch/deadline.h"
+#include "cluster/watch/watchdog.h"
 
 /* ---- Requests to stop ---- */
 static atomic_bool requested, noticed;

@@ -10,13 +10,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/figure.h"
 #include "base/fs.h"
 #include "base/hash.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "cluster/hosts/machine.h"
 #include "cluster/session/disk_wait.h"
+#include "text/figure.h"
 
 enum { FORMAT = 1 };
 /* More than any machine does, per second. */

@@ -3,9 +3,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/opt.h"
 #include "compute/models/builders.h"
 #include "compute/models/rcnn.h"
+#include "text/opt.h"
 
 const model_t models[] = {
     {"lenet5", "LeNet-5 as Caffe has it: conv 20x5x5, pool, conv 50x5x5, pool, fc 500, fc 10", build_lenet5,

@@ -4,7 +4,7 @@
 #ifndef DATA_ANNOTATION_LIST_RULES_H
 #define DATA_ANNOTATION_LIST_RULES_H
 
-#include "base/opt.h"
+#include "text/opt.h"
 
 /* The pixels in which boxes of an image with an EXIF orientation are given. */
 typedef enum list_boxes {

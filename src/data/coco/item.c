@@ -8,10 +8,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/json.h"
 #include "base/mem.h"
 #include "base/utf8.h"
 #include "data/annotation/mask.h"
+#include "text/json.h"
 
 const char *const coco_list_names[] = {"images", "categories", "annotations"};
 const char *const coco_want_words[] = {"an integer",

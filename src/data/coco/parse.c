@@ -5,9 +5,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/json.h"
 #include "base/mem.h"
 #include "data/coco/records.h"
+#include "text/json.h"
 
 /* The innermost enclosing object or array. */
 typedef enum place {

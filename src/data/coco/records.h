@@ -131,7 +131,7 @@ err_t coco_item_member(coco_item_t *item, const char *name, size_t n_name, const
 /* The member is null or empty: as if it were absent. */
 void coco_item_null(coco_item_t *item, const coco_member_t *member);
 
-/* Set a scalar member. `text` is not NUL-terminated (base/json.h). item->is_text: a number is a string. */
+/* Set a scalar member. `text` is not NUL-terminated (text/json.h). item->is_text: a number is a string. */
 err_t coco_item_number(coco_item_t *item, const coco_member_t *member, const char *text, size_t n_text);
 err_t coco_item_text(coco_item_t *item, const coco_member_t *member, const char *text, size_t n_text,
                      arena_t *kept);

@@ -12,12 +12,12 @@
 #include <unistd.h>
 
 #include "base/fs.h"
-#include "base/json.h"
 #include "base/mem.h"
 #include "base/rng.h"
 #include "data/dataset/dataset.h"
 #include "data/image/image.h"
 #include "data/image/orient.h"
+#include "text/json.h"
 
 enum { MAX_WRITTEN = 10000000, SIDE_MIN = 160, SIDE_MAX = 320, QUALITY = 90 };
 enum { OBJECTS_MAX = 3, OBJECTS_LONG = 320, OBJECTS_SHORT = 240 }; /* in an image; its sides */

@@ -61,7 +61,7 @@ typedef struct image_limits {
  * that above which Pillow warns: 256 MiB of RGB. */
 void image_set_max_pixels(int64_t max_pixels);
 
-/* The option --max-image-pixels; offset: of an int64_t. Include base/opt.h. */
+/* The option --max-image-pixels; offset: of an int64_t. Include text/opt.h. */
 #define IMAGE_PIXELS_ROW(offset)                                                                             \
     {                                                                                                        \
         "max-image-pixels", OPT_SIZE, offset, "89478485", 1, 1e12, NULL, "N",                                \

@@ -10,10 +10,10 @@
 #include <stdint.h>
 
 #include "base/err.h"
-#include "base/opt.h"
 #include "data/dataset/dataset.h"
 #include "data/dataset/sampler.h"
 #include "data/transform/settings.h"
+#include "text/opt.h"
 
 /* The list of corrupt images. Thread-safe except for bad_open and bad_close. */
 enum { BAD_REASON_MAX = 480 };

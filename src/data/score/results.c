@@ -7,10 +7,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/json.h"
 #include "base/mem.h"
 #include "data/annotation/mask.h"
 #include "data/coco/coco.h"
+#include "text/json.h"
 
 const char *const score_type_names[SCORE_TYPE_COUNT] = {"bbox", "segm"};
 

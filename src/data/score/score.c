@@ -6,11 +6,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/figure.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "base/table.h"
 #include "data/annotation/mask.h"
+#include "text/figure.h"
+#include "text/table.h"
 
 const score_number_t score_numbers[SCORE_NUMBERS] = {
     {"AP", "0.50:0.95", "all", "100"},     {"AP50", "0.50", "all", "100"},

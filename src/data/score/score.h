@@ -4,8 +4,8 @@
 #ifndef DATA_SCORE_SCORE_H
 #define DATA_SCORE_SCORE_H
 
-#include "base/json.h"
 #include "data/score/results.h"
+#include "text/json.h"
 
 enum { SCORE_NUMBERS = 12 };
 

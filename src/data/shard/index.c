@@ -12,9 +12,9 @@
 #include <unistd.h>
 
 #include "base/fs.h"
-#include "base/json.h"
 #include "base/mem.h"
 #include "data/shard/h5.h"
+#include "text/json.h"
 
 void shard_name(split_t split, int64_t number, int64_t n_shards, char out[SHARD_NAME_MAX])
 {

@@ -10,9 +10,9 @@
 
 #include "base/log.h"
 #include "base/mem.h"
-#include "base/opt.h"
-#include "base/table.h"
 #include "data/show/sheet.h"
+#include "text/opt.h"
+#include "text/table.h"
 
 enum { BAR = 30 };
 

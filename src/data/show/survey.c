@@ -6,9 +6,9 @@
 #include <stdlib.h>
 
 #include "base/mem.h"
-#include "base/progress.h"
 #include "base/stats.h"
 #include "data/dataset/sampler.h"
+#include "text/progress.h"
 
 /* The values of all images of a split, for medians. */
 typedef struct sizes {

@@ -5,10 +5,10 @@
 #ifndef DATA_TRANSFORM_CANVAS_H
 #define DATA_TRANSFORM_CANVAS_H
 
-#include "base/opt.h"
 #include "compute/tensor/pixels.h"
 #include "data/image/resize.h"
 #include "data/transform/map.h"
+#include "text/opt.h"
 
 enum {
     CANVAS_MAX = 64,

@@ -18,9 +18,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "base/opt.h"
 #include "compute/tensor/pixels.h"
 #include "data/image/image.h"
+#include "text/opt.h"
 
 typedef struct map_size {
     int64_t height, width;

@@ -5,8 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/figure.h"
 #include "data/image/resize.h"
+#include "text/figure.h"
 
 const char *const transform_tasks[TASK_COUNT + 1] = {"auto",  "classify", "multilabel",
                                                      "crops", "detect",   NULL};

@@ -14,7 +14,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-#include "base/figure.h"
+#include "text/figure.h"
 
 enum {
     CHART_WIDTH = 360,

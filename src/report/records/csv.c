@@ -4,12 +4,12 @@
 #include <math.h>
 #include <string.h>
 
-#include "base/figure.h"
 #include "base/utf8.h"
 #include "report/records/job.h"
 #include "report/records/print.h"
 #include "report/records/records.h"
 #include "report/records/results.h"
+#include "text/figure.h"
 
 void csv_field(FILE *out, const char *text)
 {

@@ -7,8 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/figure.h"
 #include "report/records/records.h"
+#include "text/figure.h"
 
 /* ---- Records ---- */
 static const record_place_t start_places[] = {

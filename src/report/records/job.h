@@ -5,8 +5,8 @@
 
 #include <stdint.h>
 
-#include "base/table.h"
 #include "report/records/report.h"
+#include "text/table.h"
 
 /* A fault and what followed, a host that was left out, or a wait for hosts. */
 typedef struct report_job_event report_job_event_t;

@@ -8,7 +8,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
-#include "base/json.h"
+#include "text/json.h"
 
 enum { JSONL_MAX_LINE = 64 << 20 };
 

@@ -6,9 +6,9 @@
 #include <math.h>
 #include <string.h>
 
-#include "base/figure.h"
 #include "base/mem.h"
 #include "base/stats.h"
+#include "text/figure.h"
 
 /* ---- Labels ---- */
 enum { MAX_NAMES = 64 };

@@ -5,9 +5,9 @@
 
 #include <stddef.h>
 
-#include "base/json.h"
 #include "records/record.h"
 #include "report/records/report.h"
+#include "text/json.h"
 
 /* A record and where it was read. */
 typedef struct report_input {

@@ -6,7 +6,7 @@
 
 #include <stdio.h>
 
-#include "base/table.h"
+#include "text/table.h"
 
 /* A name and a value, printed on one line. */
 typedef struct fact {

@@ -8,8 +8,8 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#include "base/figure.h"
 #include "base/mem.h"
+#include "text/figure.h"
 
 /* The loss curve of a run, reduced for drawing: minimum, median and maximum over at most CURVE_MAX intervals
  * of steps. */

@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/figure.h"
 #include "report/records/print.h"
+#include "text/figure.h"
 
 /* ---- Ranks that were slow ---- */
 static err_t row_of_straggler(arena_t *arena, const report_straggler_t *s, const char **cell)

@@ -6,11 +6,11 @@
 #ifndef REPORT_REGRESS_COMPARE_H
 #define REPORT_REGRESS_COMPARE_H
 
-#include "base/figure.h"
 #include "base/mem.h"
 #include "report/records/metrics.h"
 #include "report/records/render.h"
 #include "report/stats/compare.h"
+#include "text/figure.h"
 
 typedef enum verdict { VERDICT_SAME, VERDICT_BETTER, VERDICT_WORSE, VERDICT_INCONCLUSIVE } verdict_t;
 enum { VERDICTS = 4 };

@@ -4,11 +4,11 @@
 #include <math.h>
 #include <string.h>
 
-#include "base/figure.h"
 #include "records/record.h"
 #include "report/records/report.h"
 #include "report/regress/compare.h"
 #include "report/regress/parts.h"
+#include "text/figure.h"
 
 static void put_pair(json_t *j, const char *key, int64_t base, int64_t now)
 {

@@ -4,12 +4,12 @@
 #include <math.h>
 #include <string.h>
 
-#include "base/figure.h"
 #include "base/mem.h"
 #include "base/stats.h"
 #include "report/regress/compare.h"
 #include "report/regress/parts.h"
 #include "report/stats/significance.h"
+#include "text/figure.h"
 
 /* The starts of a metric. If interleaved, at[0][i] and at[1][i] are partners. */
 typedef struct compare_starts {

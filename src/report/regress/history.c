@@ -9,13 +9,13 @@
 #include <string.h>
 #include <time.h>
 
-#include "base/figure.h"
 #include "base/mem.h"
 #include "base/stats.h"
 #include "report/records/metrics.h"
 #include "report/records/print.h"
 #include "report/records/report.h"
 #include "report/stats/significance.h"
+#include "text/figure.h"
 
 /* Identity of a metric in all recordings, interned by the history. */
 typedef struct history_name {

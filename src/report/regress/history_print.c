@@ -5,13 +5,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/figure.h"
 #include "base/mem.h"
 #include "base/stats.h"
 #include "records/record.h"
 #include "report/records/render.h"
 #include "report/regress/history.h"
 #include "report/regress/parts.h"
+#include "text/figure.h"
 
 enum { HISTORY_WIDTH = 110, HISTORY_SPARK_MAX = 30 };
 

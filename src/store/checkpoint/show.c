@@ -13,10 +13,10 @@
 #include "base/fs.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "base/opt.h"
-#include "base/table.h"
 #include "store/checkpoint/file.h"
 #include "store/checkpoint/store.h"
+#include "text/opt.h"
+#include "text/table.h"
 
 /* ---- Showing ---- */
 /* Attributes that show_summary prints. */

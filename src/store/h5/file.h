@@ -27,8 +27,8 @@
 #include <stdint.h>
 
 #include "base/err.h"
-#include "base/json.h"
 #include "store/h5/seal.h"
+#include "text/json.h"
 
 enum { H5_MAX_DIMS = 5 };
 

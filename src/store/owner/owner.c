@@ -19,10 +19,10 @@
 
 #include "base/clock.h"
 #include "base/fs.h"
-#include "base/json.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/process.h"
+#include "text/json.h"
 
 /* ---- The record: contents of owner.json, and whether the process that it names is alive ---- */
 enum { RECORD_BYTES = 1536, RECORD_TEXT = 256 };

@@ -8,11 +8,11 @@
 #ifndef TOOLS_BENCH_BENCH_H
 #define TOOLS_BENCH_BENCH_H
 
-#include "base/json.h"
-#include "base/opt.h"
-#include "base/table.h"
 #include "cluster/session/runtime.h"
 #include "cluster/session/yardstick.h"
+#include "text/json.h"
+#include "text/opt.h"
+#include "text/table.h"
 
 typedef struct bench_options {
     const char *out;   /* record file; NULL: runs/bench-DATE.jsonl */

@@ -7,12 +7,12 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-#include "base/figure.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "base/progress.h"
 #include "cluster/hosts/machine.h"
 #include "cluster/session/signals.h"
+#include "text/figure.h"
+#include "text/progress.h"
 
 err_t bench_check_memory(bench_t *bench, int64_t n_bytes, const char *what)
 {

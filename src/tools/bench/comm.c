@@ -11,8 +11,8 @@
 #include <unistd.h>
 
 #include "base/mem.h"
-#include "base/opt.h"
 #include "cluster/hosts/machine.h"
+#include "text/opt.h"
 #include "tools/bench/cases.h"
 
 typedef struct device_line {

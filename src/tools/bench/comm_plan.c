@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/opt.h"
+#include "text/opt.h"
 #include "tools/bench/comm.h"
 
 const comm_test_info_t comm_tests[COMM_TESTS] = {

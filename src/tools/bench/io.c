@@ -15,12 +15,12 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
-#include "base/figure.h"
 #include "base/mem.h"
 #include "base/rng.h"
 #include "cluster/session/signals.h"
 #include "data/dataset/idx.h"
 #include "store/checkpoint/file.h"
+#include "text/figure.h"
 #include "tools/bench/cases.h"
 
 err_t io_check_folder(const char *folder, int64_t n_bytes)

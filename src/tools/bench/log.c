@@ -11,11 +11,11 @@
 #include <xxhash.h>
 
 #include "base/clock.h"
-#include "base/json.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "cluster/hosts/machine.h"
 #include "cluster/session/runtime.h"
+#include "text/json.h"
 #include "tools/bench/protocol.h"
 
 static void describe_hardware(const runtime_t *runtime, json_t *j)

@@ -6,13 +6,13 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "base/figure.h"
 #include "base/mem.h"
-#include "base/progress.h"
 #include "base/sim.h"
 #include "base/stats.h"
-#include "cluster/comm/watchdog.h"
 #include "cluster/session/signals.h"
+#include "cluster/watch/watchdog.h"
+#include "text/figure.h"
+#include "text/progress.h"
 #include "tools/bench/bench.h"
 #include "tools/bench/protocol.h"
 

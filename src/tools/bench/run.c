@@ -7,13 +7,13 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "base/figure.h"
 #include "base/log.h"
-#include "base/progress.h"
 #include "base/version.h"
 #include "cluster/comm/device.h"
 #include "cluster/hosts/machine.h"
 #include "cluster/session/signals.h"
+#include "text/figure.h"
+#include "text/progress.h"
 #include "tools/bench/bench.h"
 #include "tools/bench/cases.h"
 #include "tools/bench/comm.h"

@@ -7,8 +7,8 @@
 #ifndef TOOLS_CHECK_CHECK_H
 #define TOOLS_CHECK_CHECK_H
 
-#include "base/opt.h"
 #include "cluster/session/runtime.h"
+#include "text/opt.h"
 
 /* In ascending order of severity. */
 typedef enum check_status { CHECK_OK, CHECK_SKIP, CHECK_WARN, CHECK_FAIL } check_status_t;

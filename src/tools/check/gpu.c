@@ -9,8 +9,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/figure.h"
 #include "base/mem.h"
+#include "text/figure.h"
 #include "tools/check/cases.h"
 #include "tools/check/host.h"
 

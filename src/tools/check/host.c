@@ -13,10 +13,10 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/figure.h"
 #include "base/fs.h"
 #include "cluster/comm/comm.h"
 #include "cluster/hosts/machine.h"
+#include "text/figure.h"
 #include "tools/check/cases.h"
 
 const char check_hung_advice[] = "a dead mount: check its server, then umount -f -l and mount again";

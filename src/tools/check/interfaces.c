@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cluster/comm/tcp.h"
+#include "cluster/watch/tcp.h"
 #include "tools/check/network.h"
 
 static net_text_t net_address_text(const net_address_t *a)

@@ -12,10 +12,10 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/figure.h"
 #include "base/fs.h"
 #include "base/mem.h"
-#include "cluster/comm/topo.h"
+#include "cluster/hosts/topo.h"
+#include "text/figure.h"
 #include "tools/check/cases.h"
 #include "tools/check/host.h"
 

@@ -10,11 +10,11 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/figure.h"
 #include "base/mem.h"
 #include "base/sim.h"
 #include "base/stats.h"
 #include "cluster/comm/collective.h"
+#include "text/figure.h"
 #include "tools/check/cases.h"
 
 /* ---- Pairs: their schedule as a tournament; slow pairs, slow hosts and groups in a matrix of times ---- */

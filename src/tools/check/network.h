@@ -8,8 +8,8 @@
 #include <stdint.h>
 
 #include "base/err.h"
-#include "base/figure.h"
 #include "cluster/comm/nccl_report.h"
+#include "text/figure.h"
 #include "tools/check/check.h"
 
 /* ---- Network interfaces ---- */

@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "cluster/comm/tcp.h"
+#include "cluster/watch/tcp.h"
 #include "tools/check/network.h"
 
 /* ---- Judging: failing pairs are attributed to hosts where possible ---- */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The checks of `dptrain check`, in the order in which they run. */
-#include "base/table.h"
+#include "text/table.h"
 #include "tools/check/cases.h"
 
 const check_case_t *const check_cases[] = {

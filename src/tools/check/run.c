@@ -6,9 +6,9 @@
 
 #include "base/log.h"
 #include "base/mem.h"
-#include "base/progress.h"
-#include "cluster/comm/topo.h"
-#include "cluster/comm/watchdog.h"
+#include "cluster/hosts/topo.h"
+#include "cluster/watch/watchdog.h"
+#include "text/progress.h"
 #include "tools/check/lines.h"
 
 /* Number of hosts, up to and including `host`, with the same name as rank r's host. */

@@ -14,10 +14,10 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/figure.h"
 #include "base/fs.h"
 #include "base/mem.h"
 #include "base/stats.h"
+#include "text/figure.h"
 #include "tools/bench/cases.h"
 #include "tools/check/cases.h"
 

@@ -7,9 +7,9 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "base/table.h"
 #include "base/utf8.h"
 #include "records/record.h"
+#include "text/table.h"
 #include "tools/check/lines.h"
 
 /* ---- Rows: equal lines of several hosts or ranks, and the names of their subjects ---- */

@@ -11,13 +11,13 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "base/figure.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/process.h"
-#include "base/progress.h"
 #include "cluster/hosts/machine.h"
 #include "data/image/image.h"
+#include "text/figure.h"
+#include "text/progress.h"
 #include "tools/pack/parts.h"
 
 typedef struct opening {

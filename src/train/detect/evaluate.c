@@ -10,12 +10,12 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "base/figure.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "base/progress.h"
-#include "cluster/comm/watchdog.h"
+#include "cluster/watch/watchdog.h"
 #include "data/load/samples.h"
+#include "text/figure.h"
+#include "text/progress.h"
 #include "train/feed/data.h"
 #include "train/task/task.h"
 

@@ -7,12 +7,12 @@
 #include <stddef.h>
 
 #include "base/err.h"
-#include "base/opt.h"
 #include "compute/boxes/boxes.h"
 #include "compute/models/rcnn.h"
 #include "data/annotation/mask.h"
 #include "data/image/image.h"
 #include "data/transform/map.h"
+#include "text/opt.h"
 
 enum { PROPOSALS_LEVELS = 5, PROPOSALS_PER_CELL = 3 };
 

@@ -6,13 +6,13 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "base/figure.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "compute/models/rcnn.h"
 #include "data/dataset/dataset.h"
 #include "data/image/orient.h"
 #include "data/load/samples.h"
+#include "text/figure.h"
 #include "train/detect/detector.h"
 #include "train/detect/evaluate.h"
 #include "train/detect/train_images.h"

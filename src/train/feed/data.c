@@ -8,9 +8,9 @@
 
 #include "base/log.h"
 #include "base/mem.h"
-#include "base/progress.h"
 #include "cluster/comm/comm.h"
 #include "data/dataset/content.h"
+#include "text/progress.h"
 
 static const char comparing[] = "comparing the contents of files";
 

@@ -5,7 +5,7 @@
 
 #include <stdio.h>
 
-#include "base/figure.h"
+#include "text/figure.h"
 
 enum { READ, DECODE, RESIZE, COPY, CPU_WAIT, N_PARTS };
 

@@ -4,9 +4,9 @@
 #ifndef TRAIN_FEED_INPUT_STATS_H
 #define TRAIN_FEED_INPUT_STATS_H
 
-#include "base/json.h"
 #include "cluster/comm/comm.h"
 #include "data/load/loader.h"
+#include "text/json.h"
 
 /* Of an epoch, or the part of it that ran in this process. Of one rank; after input_stats_gather, of all. */
 typedef struct input_stats {

@@ -8,10 +8,10 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "base/figure.h"
 #include "base/log.h"
-#include "base/progress.h"
 #include "base/stats.h"
+#include "text/figure.h"
+#include "text/progress.h"
 #include "train/run/trainer.h"
 
 typedef struct interval {

@@ -2,7 +2,7 @@
 /* Guest: the run's hashes of its image files: compared between ranks before each checkpoint, and kept beside the checkpoints
  * for a resumed run. The exchange is left to train/feed/data.c. */
 #include "base/log.h"
-#include "cluster/comm/watchdog.h"
+#include "cluster/watch/watchdog.h"
 #include "data/dataset/content.h"
 #include "train/feed/data.h"
 #include "train/run/trainer.h"

@@ -3,10 +3,10 @@
  * interruption.c. */
 #include <sys/resource.h>
 
-#include "base/figure.h"
 #include "base/log.h"
 #include "cluster/comm/device.h"
-#include "cluster/comm/watchdog.h"
+#include "cluster/watch/watchdog.h"
+#include "text/figure.h"
 #include "train/guard/guard.h"
 #include "train/guard/telemetry.h"
 

@@ -20,10 +20,10 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/process.h"
-#include "base/progress.h"
 #include "cluster/session/disk_wait.h"
 #include "cluster/session/signals.h"
 #include "store/checkpoint/store.h"
+#include "text/progress.h"
 #include "train/guard/guard.h"
 #include "train/run/checkpoint_content.h"
 

@@ -4,9 +4,9 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "base/figure.h"
 #include "base/log.h"
-#include "base/progress.h"
+#include "text/figure.h"
+#include "text/progress.h"
 #include "train/run/trainer.h"
 
 /* --reproducible: the hash of the gradients that each rank computed, for dptrain replay. */

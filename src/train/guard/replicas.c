@@ -8,10 +8,10 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "base/figure.h"
 #include "base/hash.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "text/figure.h"
 #include "train/run/trainer.h"
 
 /* What a rank tells the others at each comparison: of its weights and optimizer state, and the means so far. */

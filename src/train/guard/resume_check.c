@@ -7,8 +7,8 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "base/progress.h"
 #include "base/version.h"
+#include "text/progress.h"
 #include "train/run/trainer.h"
 
 /* Of the losses' difference: relative, and absolute near 0. Other numbers of ranks and threads changed the loss of small

@@ -4,7 +4,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "base/progress.h"
+#include "text/progress.h"
 #include "train/run/trainer.h"
 
 enum { LINE_SEC = 30 };

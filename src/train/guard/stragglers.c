@@ -9,7 +9,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "base/progress.h"
+#include "text/progress.h"
 #include "train/run/trainer.h"
 
 typedef struct stragglers {

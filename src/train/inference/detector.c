@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/figure.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "cluster/session/disk_wait.h"
@@ -16,6 +15,7 @@
 #include "data/show/sheet.h"
 #include "data/source/source.h"
 #include "records/record.h"
+#include "text/figure.h"
 #include "train/detect/evaluate.h"
 #include "train/detect/train_options.h"
 #include "train/inference/trained_model.h"

@@ -5,12 +5,12 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/figure.h"
 #include "base/fs.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "cluster/comm/comm.h"
 #include "data/score/score.h"
+#include "text/figure.h"
 
 typedef struct scoring {
     const inference_options_t *options;

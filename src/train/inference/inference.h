@@ -4,12 +4,12 @@
 #ifndef TRAIN_INFERENCE_INFERENCE_H
 #define TRAIN_INFERENCE_INFERENCE_H
 
-#include "base/opt.h"
 #include "cluster/session/runtime.h"
 #include "data/load/image_files.h"
 #include "data/load/loader.h"
 #include "data/score/score.h"
 #include "data/transform/canvas.h"
+#include "text/opt.h"
 #include "train/detect/postprocess.h"
 
 /* Options that describe FILE.npz; a checkpoint has its own values. */

@@ -7,8 +7,6 @@
 #include <stdio.h>
 
 #include "base/fs.h"
-#include "base/json.h"
-#include "base/table.h"
 #include "compute/graph/exec.h"
 #include "compute/models/model.h"
 #include "compute/ops/hd_buffer.h"
@@ -16,6 +14,8 @@
 #include "data/dataset/dataset.h"
 #include "data/score/results.h"
 #include "store/checkpoint/file.h"
+#include "text/json.h"
+#include "text/table.h"
 #include "train/inference/inference.h"
 
 /* The part that is sent to the other ranks as it is. */

@@ -4,9 +4,9 @@
 #ifndef TRAIN_LEARN_OPTIM_H
 #define TRAIN_LEARN_OPTIM_H
 
-#include "base/opt.h"
 #include "compute/graph/graph.h"
 #include "compute/ops/hd_buffer.h"
+#include "text/opt.h"
 
 typedef struct optim_options {
     const char *optimizer; /* "sgd", "nesterov", "adadelta", "adamw", "lars" */

@@ -3,7 +3,7 @@
 #ifndef TRAIN_LEARN_SCHEDULE_H
 #define TRAIN_LEARN_SCHEDULE_H
 
-#include "base/opt.h"
+#include "text/opt.h"
 
 typedef struct schedule_options {
     const char *schedule;   /* "constant", "step", "cosine", "polynomial", "plateau" */

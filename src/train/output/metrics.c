@@ -13,10 +13,10 @@
 #include <unistd.h>
 
 #include "base/fs.h"
-#include "base/json.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "cluster/session/disk_wait.h"
+#include "text/json.h"
 
 enum { BUFFER_BYTES = 1 << 13 };
 

@@ -10,12 +10,12 @@
 #include <sys/resource.h>
 
 #include "base/clock.h"
-#include "base/figure.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/process.h"
 #include "base/stats.h"
-#include "base/table.h"
+#include "text/figure.h"
+#include "text/table.h"
 
 static int64_t count_switches(void)
 {

@@ -4,12 +4,12 @@
 #ifndef TRAIN_OUTPUT_PROFILE_H
 #define TRAIN_OUTPUT_PROFILE_H
 
-#include "base/json.h"
 #include "base/process.h"
 #include "cluster/comm/comm.h"
 #include "cluster/session/yardstick.h"
 #include "compute/graph/exec.h"
 #include "compute/models/rcnn.h"
+#include "text/json.h"
 #include "train/output/rank_times.h"
 
 /* Whether a run is short of CPU: more ranks or threads than cores, or other processes that take their time. Judged from

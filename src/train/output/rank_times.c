@@ -5,10 +5,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/figure.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/stats.h"
+#include "text/figure.h"
 
 const char *const rank_phase_names[RANK_PHASES] = {"compute", "data", "communication"};
 

@@ -9,8 +9,8 @@
 
 #include <stdint.h>
 
-#include "base/json.h"
-#include "cluster/comm/topo.h"
+#include "cluster/hosts/topo.h"
+#include "text/json.h"
 
 #define RANK_TIMES_SLOW  1.3
 #define RANK_TIMES_FAST  1.15

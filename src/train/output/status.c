@@ -5,8 +5,8 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-#include "base/figure.h"
-#include "base/progress.h"
+#include "text/figure.h"
+#include "text/progress.h"
 
 enum { LABEL, SHARE, STEP, RATE, VALUES, LEFT = VALUES + STATUS_VALUES, N_PARTS, WORDS = 64 };
 

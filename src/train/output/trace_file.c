@@ -11,11 +11,11 @@
 
 #include "base/clock.h"
 #include "base/fs.h"
-#include "base/json.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/version.h"
 #include "cluster/session/disk_wait.h"
+#include "text/json.h"
 
 enum { MAX_BYTES = 64 << 20, CHUNK_BYTES = 1 << 20 };
 

@@ -6,7 +6,7 @@
 #define TRAIN_REPLAY_PLAN_H
 
 #include "base/fs.h"
-#include "base/json.h"
+#include "text/json.h"
 
 typedef enum run_event_kind { RUN_CHECK, RUN_EVALUATION, RUN_CHECKPOINT } run_event_kind_t;
 

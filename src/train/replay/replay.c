@@ -8,10 +8,10 @@
 
 #include "base/clock.h"
 #include "base/err.h"
-#include "base/figure.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "cluster/session/disk_wait.h"
+#include "text/figure.h"
 #include "train/guard/replicas.h"
 #include "train/replay/plan.h"
 #include "train/start/options.h"

@@ -5,7 +5,7 @@
 #ifndef TRAIN_RUN_GUEST_H
 #define TRAIN_RUN_GUEST_H
 
-#include "base/json.h"
+#include "text/json.h"
 #include "train/feed/input_stats.h"
 #include "train/task/metric.h"
 

@@ -3,8 +3,8 @@
  * evaluations to epoch.c, checkpoints to state.c; what else happens at these points is the guests' (guest.h). */
 #include "base/clock.h"
 #include "base/log.h"
-#include "base/progress.h"
-#include "cluster/comm/watchdog.h"
+#include "cluster/watch/watchdog.h"
+#include "text/progress.h"
 #include "train/run/trainer.h"
 
 /* After a step, or at the start of a run that was stopped before it: the end of an epoch or an evaluation, and a checkpoint,

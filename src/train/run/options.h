@@ -3,11 +3,11 @@
 #ifndef TRAIN_RUN_OPTIONS_H
 #define TRAIN_RUN_OPTIONS_H
 
-#include "base/opt.h"
-#include "base/progress.h"
 #include "cluster/session/runtime.h"
 #include "data/load/loader.h"
 #include "data/transform/settings.h"
+#include "text/opt.h"
+#include "text/progress.h"
 #include "train/detect/train_options.h"
 #include "train/learn/optim.h"
 #include "train/learn/schedule.h"

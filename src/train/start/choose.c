@@ -10,18 +10,18 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "base/figure.h"
 #include "base/fs.h"
 #include "base/hash.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "base/progress.h"
-#include "cluster/comm/watchdog.h"
 #include "cluster/hosts/machine.h"
 #include "cluster/session/disk_wait.h"
 #include "cluster/session/signals.h"
+#include "cluster/watch/watchdog.h"
 #include "compute/graph/measure.h"
 #include "compute/graph/plan.h"
+#include "text/figure.h"
+#include "text/progress.h"
 
 static void describe_libraries(const backend_t *backend, algorithm_choice_t *out)
 {

@@ -4,13 +4,13 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "base/figure.h"
 #include "base/hash.h"
 #include "base/log.h"
 #include "base/version.h"
 #include "cluster/comm/device.h"
 #include "cluster/hosts/machine.h"
 #include "compute/models/model.h"
+#include "text/figure.h"
 #include "train/guard/checkpoint_interval.h"
 #include "train/start/options.h"
 #include "train/start/setup.h"

@@ -5,12 +5,12 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "base/figure.h"
 #include "base/fs.h"
 #include "base/log.h"
-#include "cluster/comm/watchdog.h"
+#include "cluster/watch/watchdog.h"
 #include "data/dataset/dataset.h"
 #include "data/show/sheet.h"
+#include "text/figure.h"
 #include "train/feed/data.h"
 #include "train/start/options.h"
 #include "train/start/setup.h"

@@ -7,7 +7,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "cluster/comm/watchdog.h"
+#include "cluster/watch/watchdog.h"
 #include "compute/models/rcnn.h"
 #include "train/feed/data.h"
 #include "train/guard/target.h"

@@ -5,13 +5,13 @@
 #include <math.h>
 #include <signal.h>
 
-#include "base/figure.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "base/progress.h"
 #include "cluster/session/signals.h"
 #include "compute/graph/measure.h"
 #include "data/dataset/dataset.h"
+#include "text/figure.h"
+#include "text/progress.h"
 #include "train/guard/guard.h"
 #include "train/start/options.h"
 #include "train/start/setup.h"

@@ -6,9 +6,9 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "base/figure.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "text/figure.h"
 #include "train/task/evaluate.h"
 
 /* Samples of a part of a shard of n samples. */

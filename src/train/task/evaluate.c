@@ -9,9 +9,9 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "base/progress.h"
-#include "cluster/comm/watchdog.h"
+#include "cluster/watch/watchdog.h"
 #include "data/dataset/sampler.h"
+#include "text/progress.h"
 #include "train/feed/data.h"
 
 int64_t evaluation_batch(const dataset_t *dataset)

@@ -9,8 +9,8 @@
 #include <stdint.h>
 
 #include "base/err.h"
-#include "base/json.h"
 #include "cluster/comm/comm.h"
+#include "text/json.h"
 
 enum { TASK_MAX_METRICS = 20, TASK_TEXT_MAX = 320 };
 

@@ -6,8 +6,8 @@
 
 #include "base/log.h"
 #include "base/mem.h"
-#include "base/table.h"
 #include "compute/models/model.h"
+#include "text/table.h"
 #include "train/task/evaluate.h"
 #include "train/task/metric.h"
 

@@ -9,8 +9,8 @@
 
 #include "base/log.h"
 #include "base/mem.h"
-#include "base/table.h"
 #include "compute/models/model.h"
+#include "text/table.h"
 #include "train/task/metric.h"
 
 /* With many classes the confusion matrix would be larger than the network; the five best scores say more. */

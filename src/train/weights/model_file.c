@@ -11,10 +11,10 @@
 #include "base/fs.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "base/opt.h"
 #include "compute/models/model.h"
 #include "compute/models/rcnn.h"
 #include "store/checkpoint/store.h"
+#include "text/opt.h"
 #include "train/weights/weights.h"
 
 enum { FOLDER_MAX_BYTES = 48 };

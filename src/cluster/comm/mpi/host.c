@@ -10,13 +10,13 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/figure.h"
 #include "base/isa.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/sim.h"
 #include "cluster/comm/buffer.h"
 #include "cluster/comm/mpi/impl.h"
+#include "text/figure.h"
 
 /* ---- MPI_Allreduce ---- */
 static MPI_Datatype mpi_type(dtype_t dtype)

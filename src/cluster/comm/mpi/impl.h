@@ -13,9 +13,9 @@
 #include "base/process.h"
 #include "cluster/comm/collective.h"
 #include "cluster/comm/gradients.h"
-#include "cluster/comm/side_channel.h"
-#include "cluster/comm/topo.h"
-#include "cluster/comm/watchdog.h"
+#include "cluster/hosts/topo.h"
+#include "cluster/watch/side_channel.h"
+#include "cluster/watch/watchdog.h"
 
 /* ---- The wrapper around every MPI call ----
  * E_MPI(MPI_Barrier(comm), "MPI_Barrier") returns from the caller with a message if the call failed. MPI_ERRORS_RETURN

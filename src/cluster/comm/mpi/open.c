@@ -11,14 +11,14 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "base/deadline.h"
-#include "base/figure.h"
 #include "base/fs.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/process.h"
 #include "base/sim.h"
 #include "cluster/comm/mpi/impl.h"
+#include "cluster/watch/deadline.h"
+#include "text/figure.h"
 
 /* ---- The topology, and CPUs of this process ---- */
 static err_t topo_fill(MPI_Comm world, MPI_Comm host, topo_t *topo, rank_place_t *places)

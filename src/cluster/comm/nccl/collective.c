@@ -6,7 +6,7 @@
 
 #include "cluster/comm/nccl/nccl.h"
 #include "cluster/comm/nccl_report.h"
-#include "cluster/comm/watchdog.h"
+#include "cluster/watch/watchdog.h"
 
 static const char starting[] = "starting NCCL for single calls";
 

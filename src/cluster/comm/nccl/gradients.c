@@ -5,13 +5,13 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "base/figure.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "cluster/comm/buffer.h"
 #include "cluster/comm/nccl/nccl.h"
 #include "cluster/comm/nccl_report.h"
-#include "cluster/comm/watchdog.h"
+#include "cluster/watch/watchdog.h"
+#include "text/figure.h"
 
 /* ---- Buffers ---- */
 /* GPU memory, allocated by NCCL and registered with it if possible. */

@@ -11,12 +11,12 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/deadline.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/process.h"
 #include "cluster/comm/nccl_report.h"
-#include "cluster/comm/watchdog.h"
+#include "cluster/watch/deadline.h"
+#include "cluster/watch/watchdog.h"
 
 /* ---- Loading, and errors ---- */
 nccl_table_t nccl_lib;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Finds the user's terminal, also from under mpirun's pseudo-terminal, and redraws one line in it at a limited rate; a thread
  * tells of long silences. In a line, the wording of each part and the length of the bar are chosen by its width. */
-#include "base/progress.h"
+#include "text/progress.h"
 
 #include <fcntl.h>
 #include <math.h>
@@ -13,11 +13,11 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/figure.h"
 #include "base/log.h"
 #include "base/process.h"
-#include "base/table.h"
 #include "base/utf8.h"
+#include "text/figure.h"
+#include "text/table.h"
 
 /* ---- The layout of a line ---- */
 typedef enum wording { WORDING_FULL, WORDING_BRIEF, WORDING_NONE } wording_t;

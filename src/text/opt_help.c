@@ -7,8 +7,8 @@
 #include <unistd.h>
 
 #include "base/log.h"
-#include "base/opt.h"
-#include "base/table.h"
+#include "text/opt.h"
+#include "text/table.h"
 
 enum { PLACEHOLDER_MAX = 96, COLUMNS = 80, LEFT = 24, NARROW = 60, UNDER = 6 };
 

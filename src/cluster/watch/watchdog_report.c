@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Words of the watchdog: which ranks of this host, and which other hosts, are missing in an overdue collective, and what each
  * was last doing; and what a host tells the others of its ranks. When to speak is left to watchdog.c. */
-#include "cluster/comm/watchdog_report.h"
+#include "cluster/watch/watchdog_report.h"
 
 #include <stdio.h>
 #include <string.h>

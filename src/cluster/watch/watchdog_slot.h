@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* What a rank tells the watchdogs of its host. Internal to the watchdog, except for the sizes. */
-#ifndef CLUSTER_COMM_WATCHDOG_SLOT_H
-#define CLUSTER_COMM_WATCHDOG_SLOT_H
+#ifndef CLUSTER_WATCH_WATCHDOG_SLOT_H
+#define CLUSTER_WATCH_WATCHDOG_SLOT_H
 
 #include <stdatomic.h>
 

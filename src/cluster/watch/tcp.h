@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* TCP sockets, and the network that Open MPI's TCP transport was told to use. Not collective. */
-#ifndef CLUSTER_COMM_TCP_H
-#define CLUSTER_COMM_TCP_H
+#ifndef CLUSTER_WATCH_TCP_H
+#define CLUSTER_WATCH_TCP_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* Deadlines of what the watchdog (cluster/comm/watchdog.h) does not time: the start, MPI_Init, MPI_Finalize,
+/* Deadlines of what the watchdog (cluster/watch/watchdog.h) does not time: the start, MPI_Init, MPI_Finalize,
  * the exit, and calls on a disk. On expiry a message names the rank, its host, and where /proc shows it the
  * ranks of the host that hold it up; then the job ends with ERR_PEER. And once a process has decided to
  * leave, nothing can keep it. Beside them, what a rank was last doing, for who finds it killed. Not collective. */
-#ifndef BASE_DEADLINE_H
-#define BASE_DEADLINE_H
+#ifndef CLUSTER_WATCH_DEADLINE_H
+#define CLUSTER_WATCH_DEADLINE_H
 
 #include <stdbool.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Formats values for tables and charts, and derives a quantity's kind and unit from the suffix of its name in
  * a record (sec, bytes, gbs, share, …). */
-#include "base/figure.h"
+#include "text/figure.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -4,14 +4,14 @@
  * reports the collective, the ranks that did not arrive, and what each was last doing; then the job is
  * aborted with ERR_PEER. Long before that it warns of a stall, in the same words. Not collective, except for
  * start and stop. */
-#ifndef CLUSTER_COMM_WATCHDOG_H
-#define CLUSTER_COMM_WATCHDOG_H
+#ifndef CLUSTER_WATCH_WATCHDOG_H
+#define CLUSTER_WATCH_WATCHDOG_H
 
 #include <stdbool.h>
 
 #include "base/err.h"
-#include "cluster/comm/topo.h"
-#include "cluster/comm/watchdog_slot.h"
+#include "cluster/hosts/topo.h"
+#include "cluster/watch/watchdog_slot.h"
 
 typedef struct watchdog_limits {
     double timeout_sec;            /* of a wait; then the job ends */

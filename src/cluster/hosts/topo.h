@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The topology of a job: rank → host → index on the host. */
-#ifndef CLUSTER_COMM_TOPO_H
-#define CLUSTER_COMM_TOPO_H
+#ifndef CLUSTER_HOSTS_TOPO_H
+#define CLUSTER_HOSTS_TOPO_H
 
 #include <stdbool.h>
 #include <stdint.h>

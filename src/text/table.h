@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Text tables with aligned columns, for terminals, files and logs. Lines are never wider than the terminal:
  * the last text column shrinks, wrapping if it ends the line, otherwise truncated with …. */
-#ifndef BASE_TABLE_H
-#define BASE_TABLE_H
+#ifndef TEXT_TABLE_H
+#define TEXT_TABLE_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -2,7 +2,7 @@
 /* Option tables: values by their type; the command line and config files, which are parsed against a table; hints for what
  * is not in it; given options that change nothing. Help is left to opt_help.c, checks across options to the owner of a
  * table. */
-#include "base/opt.h"
+#include "text/opt.h"
 
 #include <errno.h>
 #include <inttypes.h>

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /* What the watchdog says. Internal to watchdog.c, whose part for the side channel is declared here for tests. */
-#ifndef CLUSTER_COMM_WATCHDOG_REPORT_H
-#define CLUSTER_COMM_WATCHDOG_REPORT_H
+#ifndef CLUSTER_WATCH_WATCHDOG_REPORT_H
+#define CLUSTER_WATCH_WATCHDOG_REPORT_H
 
 #include <stdbool.h>
 #include <stddef.h>
 
 #include "base/err.h"
-#include "cluster/comm/side_channel.h"
-#include "cluster/comm/topo.h"
-#include "cluster/comm/watchdog_slot.h"
+#include "cluster/hosts/topo.h"
+#include "cluster/watch/side_channel.h"
+#include "cluster/watch/watchdog_slot.h"
 
 /* A collective that did not finish in time. */
 typedef struct overdue {

@@ -2,7 +2,7 @@
 /* The watchdog thread: times the wait its rank is in, warns of a stall, and on expiry reports once per host and aborts the
  * job; for a rank that speaks for its group on the side channel, decides when to ask the other groups and to speak for the
  * job. The words are in watchdog_report.c. GPU collectives are timed by nccl/nccl.c, which reports here. */
-#include "cluster/comm/watchdog.h"
+#include "cluster/watch/watchdog.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -15,12 +15,12 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/deadline.h"
 #include "base/log.h"
 #include "base/process.h"
-#include "base/progress.h"
 #include "base/sim.h"
-#include "cluster/comm/watchdog_report.h"
+#include "cluster/watch/deadline.h"
+#include "cluster/watch/watchdog_report.h"
+#include "text/progress.h"
 
 /* ---- A rank that speaks for its group on the side channel ---- */
 /* answer_sec: for an answer, before a group counts as silent. local_sec: more time for a host whose other ranks

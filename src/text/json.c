@@ -2,7 +2,7 @@
 /* The writer is a growing text buffer with a comma rule. Parsing is by yajl, which no other file includes: its upstream is
  * unmaintained (Debian patches it), but no other event parser for C is packaged. A tree is built from the events in an arena.
  * COCO files are too large for a tree and have their own parser, data/coco/parse.c. */
-#include "base/json.h"
+#include "text/json.h"
 
 #include <errno.h>
 #include <inttypes.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Lays out tables: column widths from the cells, then lines. Formatting numbers is left to base/figure.h;
+/* Lays out tables: column widths from the cells, then lines. Formatting numbers is left to text/figure.h;
  * Markdown, CSV and HTML to src/report. */
-#include "base/table.h"
+#include "text/table.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -2,7 +2,7 @@
 /* The side channel: chooses this host's addresses as Open MPI's TCP transport does, opens and serves connections, finds out
  * which processes have ended, and keeps the state and messages of the groups; on simulated hosts SimGrid's messages stand in
  * for connections. Who takes part is decided in mpi/open.c, what statuses mean by the watchdog. */
-#include "cluster/comm/side_channel.h"
+#include "cluster/watch/side_channel.h"
 
 #include <errno.h>
 #include <ifaddrs.h>
@@ -21,7 +21,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/sim.h"
-#include "cluster/comm/tcp.h"
+#include "cluster/watch/tcp.h"
 
 enum { SIDE_MAGIC = 0x64704331, N_STRANGERS = 16 };
 

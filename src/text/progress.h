@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /* Progress of long work: a line redrawn in place on a terminal, plain lines elsewhere. Rank 0 only; other
  * ranks show nothing. And the options of what a command prints while it works: --progress, --quiet, --verbose. */
-#ifndef BASE_PROGRESS_H
-#define BASE_PROGRESS_H
+#ifndef TEXT_PROGRESS_H
+#define TEXT_PROGRESS_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "base/err.h"
-#include "base/opt.h"
+#include "text/opt.h"
 
 typedef struct progress_part {
     const char *text;  /* "accuracy 0.9629"; "" or NULL: none */

@@ -2,7 +2,7 @@
 /* The thread that keeps the deadlines of a process. It never does what could block: messages and MPI_Abort are left to
  * another thread, which it outlives if need be. This job's other ranks on this host are found by the environment of their
  * processes, and each one's stage by the name of its thread. What this rank was last doing is in a page of shared memory. */
-#include "base/deadline.h"
+#include "cluster/watch/deadline.h"
 
 #include <ctype.h>
 #include <dirent.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* What the side channel and the check of the network both need of sockets. */
-#include "cluster/comm/tcp.h"
+#include "cluster/watch/tcp.h"
 
 #include <arpa/inet.h>
 #include <errno.h>

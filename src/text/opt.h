@@ -2,15 +2,15 @@
 /* Options: each module has one table, which drives --help, the command line, config files and the record of
  * resolved options. Unknown keys, trailing characters and out-of-range values are ERR_USAGE; the message
  * names the nearest valid key. */
-#ifndef BASE_OPT_H
-#define BASE_OPT_H
+#ifndef TEXT_OPT_H
+#define TEXT_OPT_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "base/err.h"
-#include "base/json.h"
+#include "text/json.h"
 
 typedef enum opt_type {
     OPT_INT,    /* int64_t */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* JSON (RFC 8259): a writer into a text buffer; a parser of pieces into events; a tree of a small
  * text. What is read may be hostile: the parser does not recurse, so deep nesting uses no stack. */
-#ifndef BASE_JSON_H
-#define BASE_JSON_H
+#ifndef TEXT_JSON_H
+#define TEXT_JSON_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Numbers formatted for reading: four significant digits and a unit that suits their size. NAN is "-". */
-#ifndef BASE_FIGURE_H
-#define BASE_FIGURE_H
+#ifndef TEXT_FIGURE_H
+#define TEXT_FIGURE_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -4,15 +4,15 @@
  * without it, or when it breaks, a job goes on, and messages name ranks of their own host only.
  *
  * A group is a host, or a rank of a host whose ranks share no memory. */
-#ifndef CLUSTER_COMM_SIDE_CHANNEL_H
-#define CLUSTER_COMM_SIDE_CHANNEL_H
+#ifndef CLUSTER_WATCH_SIDE_CHANNEL_H
+#define CLUSTER_WATCH_SIDE_CHANNEL_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "base/err.h"
-#include "cluster/comm/topo.h"
-#include "cluster/comm/watchdog_slot.h"
+#include "cluster/hosts/topo.h"
+#include "cluster/watch/watchdog_slot.h"
 
 /* ---- What it carries, and what it knows of each group ---- */
 enum { SIDE_TOKEN = 16, SIDE_ON_HOST = 0, SIDE_ON_DEVICE = 1 };
