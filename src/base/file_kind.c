@@ -311,11 +311,6 @@ bool file_kind_is_image(file_kind_t kind)
     return kind >= FILE_JPEG && kind <= FILE_LAST_IMAGE;
 }
 
-bool file_kind_is_archive(file_kind_t kind)
-{
-    return kind >= FILE_ZIP && kind <= FILE_LAST_ARCHIVE;
-}
-
 /* Printable characters from the start, at most max bytes; returns their number. */
 static size_t take_printable(const char *from, size_t max, char *out)
 {

@@ -86,8 +86,6 @@ file_kind_t file_kind(const void *first, size_t n_bytes);
 
 /* Any image, also JPEG and PNG. Compressed files and archives: they must be unpacked. */
 bool file_kind_is_image(file_kind_t kind);
-bool file_kind_is_archive(file_kind_t kind);
-
 typedef struct file_words {
     char text[256]; /* without control characters */
 } file_words_t;

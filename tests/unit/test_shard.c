@@ -53,12 +53,6 @@ static void test_ranges(const shard_index_t *index)
     shard_reader_t *reader = NULL;
     shard_buffer_t buffer = {0};
     sample_t samples[PER_SHARD];
-    OK(shard_run_length(index, SPLIT_TRAIN, 0, 100, 1 << 20) == PER_SHARD &&
-           shard_run_length(index, SPLIT_TRAIN, 1, 100, 1 << 20) == PER_SHARD - 1 &&
-           shard_run_length(index, SPLIT_TRAIN, 3, 2, 1 << 20) == 2 &&
-           shard_run_length(index, SPLIT_TRAIN, 0, 9, 0) == 1 &&
-           shard_run_length(index, SPLIT_TRAIN, 0, 9, 301) == 2,
-       "runs of neighbours end with the shard, at their number, and at their bytes");
     ASSERT(shard_reader_open(sample_folder, index, &reader) == ERR_OK);
     bool same = true;
     for (int64_t first = 0; first < N_TRAIN; first += PER_SHARD) {
@@ -305,7 +299,7 @@ static void test_places(void)
 int main(void)
 {
     sample_begin();
-    tap_plan(7 + 1 + 3 + 1 + 2 + 8 + 4 + 1);
+    tap_plan(6 + 1 + 3 + 1 + 2 + 8 + 4 + 1);
     test_round_trip();
     test_same_bytes();
     sample_clear();

@@ -268,17 +268,6 @@ err_t shard_describe(shard_reader_t *r, split_t split, int64_t number, shard_buf
     return read_range(r, &range, false, buffer, out);
 }
 
-int64_t shard_run_length(const shard_index_t *index, split_t split, int64_t first, int64_t most,
-                         int64_t n_bytes)
-{
-    const shard_entry_t *entries = &index->entries[split][first];
-    int64_t n = 1, sum = entries[0].n_bytes;
-    if (most > index->head->n_samples[split] - first) most = index->head->n_samples[split] - first;
-    while (n < most && entries[n].shard == entries[0].shard && sum + entries[n].n_bytes <= n_bytes)
-        sum += entries[n++].n_bytes;
-    return n;
-}
-
 typedef enum state { LOADING, READY, BROKEN } state_t;
 
 struct shard_piece {

@@ -37,11 +37,6 @@ err_t shard_describe(shard_reader_t *reader, split_t split, int64_t number, shar
 err_t shard_read_range(shard_reader_t *reader, split_t split, int64_t first, int64_t n,
                        shard_buffer_t *buffer, sample_t *out);
 
-/* The number of samples from `first` on for one shard_read_range: at least one and at most `most`, in one
- * shard, with at most n_bytes of images if more than one. */
-int64_t shard_run_length(const shard_index_t *index, split_t split, int64_t first, int64_t most,
-                         int64_t n_bytes);
-
 /* A cache of pieces of shards: runs of consecutive records that are read at once and kept while threads use single
  * records. For network folders, where a large read takes about as long as a small one. */
 enum {
