@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The samples of the tasks: labels and targets; crops of objects; images with objects, their boxes, classes and masks.
- * Reading and resizing are left to images.c. */
+ * Reading and resizing are left to dataset.c. */
 #include "data/load/samples.h"
 
 #include <inttypes.h>

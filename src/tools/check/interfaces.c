@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Lists a host's network addresses and groups those of all hosts into subnets. interfaces_judge.c
- * reports findings. */
+/* Lists a host's network addresses and groups those of all hosts into subnets. */
 #include <arpa/inet.h>
 #include <ifaddrs.h>
 #include <net/if.h>
