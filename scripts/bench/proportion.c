@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "base/err.h"
-#include "report/stats/significance.h"
+#include "report/stats/stats.h"
 
 /* -1: not a number. */
 static long long count_of(const char *text)

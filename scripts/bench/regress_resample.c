@@ -18,7 +18,7 @@
 #include "base/mem.h"
 #include "base/rng.h"
 #include "report/regress/compare.h"
-#include "report/stats/significance.h"
+#include "report/stats/stats.h"
 
 enum { MAX_RECORDINGS = 200, BLOCK_BATCHES = 5 };
 static const double effects[] = {0, 0.01, 0.02, 0.03, 0.04, 0.05, 0.07, 0.1};

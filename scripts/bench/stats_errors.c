@@ -8,9 +8,7 @@
 
 #include "base/log.h"
 #include "base/rng.h"
-#include "report/stats/change.h"
-#include "report/stats/compare.h"
-#include "report/stats/significance.h"
+#include "report/stats/stats.h"
 
 enum { N_BATCHES = 20, PER_BATCH = 5, N_SAMPLES = N_BATCHES * PER_BATCH, MAX_STARTS = 8, N_RESAMPLES = 500 };
 enum { DWELL = 10, N_PERMUTATIONS = 999, HISTORY = 30, BEFORE = 24, MAX_AFTER = 6 };

@@ -8,7 +8,7 @@
 
 #include "base/mem.h"
 #include "base/rng.h"
-#include "report/stats/change.h"
+#include "report/stats/stats.h"
 
 enum { MAX_N = 60, MAX_CHANGES = 8 };
 static const stats_change_options_t options = {

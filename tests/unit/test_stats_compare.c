@@ -10,7 +10,7 @@
 
 #include "base/mem.h"
 #include "base/rng.h"
-#include "report/stats/compare.h"
+#include "report/stats/stats.h"
 
 enum { STARTS = 8, BATCHES = 20, PER_BATCH = 5, SAMPLES = BATCHES * PER_BATCH };
 static const stats_compare_options_t options = {

@@ -6,7 +6,7 @@
 
 #include <math.h>
 
-#include "report/stats/significance.h"
+#include "report/stats/stats.h"
 
 static bool near(double a, double b, double tolerance)
 {

@@ -5,7 +5,7 @@
  */
 #include <math.h>
 
-#include "report/stats/compare.h"
+#include "report/stats/stats.h"
 #include "tests/tap.h"
 
 enum { N = 6 };

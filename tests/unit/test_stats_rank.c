@@ -7,7 +7,7 @@
 #include <math.h>
 
 #include "base/mem.h"
-#include "report/stats/significance.h"
+#include "report/stats/stats.h"
 
 static bool near(double a, double b)
 {

@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
-#include "data/annotation/list_rules.h"
+#include "data/annotation/sample.h"
 
 typedef struct show_options {
     const char *out;      /* the sheet, a PNG; NULL: none */

@@ -7,7 +7,6 @@
 
 #include "base/fs.h"
 #include "base/mem.h"
-#include "data/annotation/list_rules.h"
 #include "data/annotation/sample.h"
 #include "data/dataset/dataset.h"
 #include "data/image/image.h"

@@ -3,7 +3,7 @@
 #ifndef DATA_TRANSFORM_SETTINGS_H
 #define DATA_TRANSFORM_SETTINGS_H
 
-#include "data/annotation/list_rules.h"
+#include "data/annotation/sample.h"
 #include "data/transform/canvas.h"
 #include "data/transform/map.h"
 

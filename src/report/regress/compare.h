@@ -9,7 +9,7 @@
 #include "base/mem.h"
 #include "report/records/metrics.h"
 #include "report/records/render.h"
-#include "report/stats/compare.h"
+#include "report/stats/stats.h"
 #include "text/figure.h"
 
 typedef enum verdict { VERDICT_SAME, VERDICT_BETTER, VERDICT_WORSE, VERDICT_INCONCLUSIVE } verdict_t;

@@ -8,7 +8,7 @@
 #include "base/stats.h"
 #include "report/regress/compare.h"
 #include "report/regress/parts.h"
-#include "report/stats/significance.h"
+#include "report/stats/stats.h"
 #include "text/figure.h"
 
 /* The starts of a metric. If interleaved, at[0][i] and at[1][i] are partners. */

@@ -14,7 +14,7 @@
 #include "report/records/metrics.h"
 #include "report/records/print.h"
 #include "report/records/report.h"
-#include "report/stats/significance.h"
+#include "report/stats/stats.h"
 #include "text/figure.h"
 
 /* Identity of a metric in all recordings, interned by the history. */

@@ -14,7 +14,7 @@
 #include "report/records/render.h"
 #include "report/records/report.h"
 #include "report/regress/compare.h"
-#include "report/stats/change.h"
+#include "report/stats/stats.h"
 
 enum { HISTORY_MIN_VALUES = 2 * STATS_CHANGE_MIN_LENGTH }; /* fewer values cannot show a change point */
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Change-point detection by binary segmentation with permutation tests. The caller corrects for several
  * series. */
-#include "report/stats/change.h"
+#include "report/stats/stats.h"
 
 #include <math.h>
 #include <stdbool.h>

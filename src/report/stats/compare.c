@@ -2,7 +2,7 @@
 /* Ratio of two recordings with confidence interval, bootstrap and rank p-values, for independent or interleaved
  * starts. A side is prepared for the bootstrap: logarithms, block length from the correlation of neighbours,
  * resampled medians. report/regress derives verdicts. */
-#include "report/stats/compare.h"
+#include "report/stats/stats.h"
 
 #include <math.h>
 #include <stdbool.h>
@@ -13,7 +13,6 @@
 #include "base/mem.h"
 #include "base/rng.h"
 #include "base/stats.h"
-#include "report/stats/significance.h"
 
 /* One side: the logarithms of the samples of all its starts, in the order taken and sorted, and the block length of the
  * bootstrap, which keeps correlated batches together. */

@@ -2,7 +2,7 @@
 /* Normal, Student's t and beta distributions from erfc and a continued fraction, without a statistics library;
  * Mann-Whitney and Wilcoxon signed-rank tests, exact for few values without ties and normal otherwise; the
  * Benjamini-Hochberg correction. */
-#include "report/stats/significance.h"
+#include "report/stats/stats.h"
 
 #include <math.h>
 #include <stdlib.h>
