@@ -15,11 +15,19 @@ static err_t parse_options(const cmd_context_t *context, train_options_t *option
 {
     TRY(opt_parse(options->groups, TRAIN_N_GROUPS, context->argc, context->argv, NULL, 0, NULL));
     for (int g = 0; g < TRAIN_N_GROUPS; g++) options->typed[g] = options->groups[g].given;
+    const bool old_flip = train_options_given(options, "augment-flip");
+    if (old_flip && train_options_given(options, "flip"))
+        RAISE(ERR_USAGE, "--augment-flip is an earlier name of --flip; give one of them");
     TRY(train_options_read_config(options, storage));
     TRY(console_apply(&options->console));
     TRY(dataset_check_name(options->data));
-    if (train_options_given(options, "augment-flip"))
-        log_warn("--augment-flip is an earlier name of --flip, which flips IDX files and digits, too");
+    if (old_flip)
+        log_warn("--augment-flip is an earlier name of --flip, which flips images of any data");
+    else if (train_options_given(options, "augment-flip"))
+        log_warn(
+            "%s: augment-flip is an earlier name of flip; with neither line the data decides: images of any size are "
+            "flipped, IDX files and digits are not",
+            options->config);
     return train_options_check(options);
 }
 

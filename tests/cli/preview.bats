@@ -113,7 +113,7 @@ END
     cmp b.png c.png
     printf '%s\n' 'flip = true' 'augment-flip = true' >earlier.conf
     preview 0 c.png --data "$tiny" --config earlier.conf
-    [[ $output == *"--augment-flip is an earlier name of --flip"* ]]
+    [[ $output == *"earlier.conf: augment-flip is an earlier name of flip"* ]]
     cmp b.png c.png
     echo 'augment-flip = false' >earlier.conf
     preview 0 c.png --data "$tiny" --config earlier.conf --flip

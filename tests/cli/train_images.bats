@@ -201,8 +201,11 @@ look() { # ARGUMENTS...   -> output, with a preview for a training
     ranks=0
     check 2 "--crop-scale needs --crop random" --data "$BATS_TEST_TMPDIR/digits" --crop-scale 0.5
     check 2 "--jitter-saturation needs colour images" --data "$BATS_TEST_TMPDIR/digits" --jitter-saturation 0.5
-    check 2 "--augment-flip and --no-flip contradict each other" --data "$images" --augment-flip --no-flip
+    check 2 "--augment-flip is an earlier name of --flip; give one of them" --data "$images" --augment-flip --no-flip
+    check 2 "--augment-flip is an earlier name of --flip; give one of them" --data "$images" --no-augment-flip --flip
     check 2 "its pixels are already random" --data synthetic --input-size 16 --augment-rotate 5
+    check 2 "its pixels are already random" --data synthetic --input-size 16 --flip
+    check 2 "its pixels are already random" --data synthetic --input-size 16 --augment-flip
     check 2 "--task multilabel needs images with annotations" --data "$images" --task multilabel
     check 2 "--crop-scale needs --crop random" --data "$images" --crop letterbox --crop-scale 0.5
     mkdir "$BATS_TEST_TMPDIR/empty"

@@ -6,7 +6,7 @@
 
 #include "base/log.h"
 #include "base/mem.h"
-#include "cluster/hosts/topo.h"
+#include "cluster/comm/mpi/impl.h"
 #include "tests/mpi/everyone.h"
 
 enum { MAX_RANKS = 64 };

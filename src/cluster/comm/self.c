@@ -8,13 +8,6 @@
 #include "base/process.h"
 #include "cluster/comm/gradients.h"
 
-void topo_self(topo_t *out)
-{
-    *out = (topo_t){.size = 1, .n_hosts = 1, .local_size = 1, .max_local_size = 1};
-    out->simulated = !launch_owns_process();
-    launch_host_name(out->host_name, sizeof out->host_name);
-}
-
 static err_t self_barrier(comm_t *comm)
 {
     (void)comm;

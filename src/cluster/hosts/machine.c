@@ -12,6 +12,8 @@
 #include <unistd.h>
 
 #include "base/fs.h"
+#include "base/process.h"
+#include "cluster/hosts/topo.h"
 
 /* Fields of /proc/cpuinfo that make up the type, in this order; x86, ARM, RISC-V. */
 static const struct {
@@ -376,4 +378,26 @@ void machine_record(const char *device, json_t *j)
     /* In whole GiB: the kernel's own share varies between versions. */
     json_int(j, "memory_gib", (machine_memory_bytes() + (1 << 29)) >> 30);
     json_string(j, "device", device);
+}
+
+void topo_self(topo_t *out)
+{
+    *out = (topo_t){.size = 1, .n_hosts = 1, .local_size = 1, .max_local_size = 1};
+    out->simulated = !launch_owns_process();
+    launch_host_name(out->host_name, sizeof out->host_name);
+}
+
+int topo_cpus(void)
+{
+    /* The kernel's mask may exceed cpu_set_t's 1024 CPUs; EINVAL means that ours is too small. */
+    for (int n_cpus = 1024; n_cpus <= 1 << 20; n_cpus *= 2) {
+        cpu_set_t *mask = CPU_ALLOC((size_t)n_cpus);
+        if (!mask) break;
+        size_t n_bytes = CPU_ALLOC_SIZE((size_t)n_cpus);
+        int count = sched_getaffinity(0, n_bytes, mask) == 0 ? CPU_COUNT_S(n_bytes, mask) : 0;
+        CPU_FREE(mask);
+        if (count > 0) return count;
+    }
+    long online = sysconf(_SC_NPROCESSORS_ONLN);
+    return online > 0 ? (int)online : 1;
 }

@@ -39,7 +39,7 @@ typedef struct machine_cache {
 
 enum { MACHINE_MAX_CACHES = 4 };
 
-/* Reads FOLDER/index0, index1, …, the nearest cache first; NULL: those of CPU 0. Returns their number; 0: unknown. */
+/* Reads FOLDER/index0, index1, …, the nearest cache first, up to MACHINE_MAX_CACHES; NULL: those of CPU 0. Returns their number; 0: unknown. */
 int machine_caches(const char *folder, machine_cache_t out[MACHINE_MAX_CACHES]);
 
 /* At most what the caches hold for one of n_ranks ranks of this host with n_cpus CPUs each: all levels, and of a

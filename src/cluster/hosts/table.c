@@ -91,6 +91,7 @@ static bool ipv6_key(const char *text, char out[HOST_KEY_MAX])
     return true;
 }
 
+/* Addresses are the same if their keys are equal. ERR_DATA if it is not an address. */
 static err_t hosts_key(const char *address, size_t n_bytes, char out[HOST_KEY_MAX])
 {
     char text[HOST_KEY_MAX];

@@ -32,7 +32,7 @@ err_t hosts_at_line(err_t err, const hosts_t *hosts, int line);
 /* The final checks, common to all forms; moves the chief to the front. */
 err_t hosts_complete(hosts_t *hosts);
 
-/* Addresses are the same if their keys are equal. ERR_DATA if it is not an address. */
+/* Bytes of an address or a name. */
 enum { HOST_KEY_MAX = 256 };
 
 /* ERR_DATA, naming `what`, without the position in the text: for a user that ssh could misinterpret; for a

@@ -29,12 +29,6 @@ typedef struct rank_place {
 /* One rank, no MPI. */
 void topo_self(topo_t *out);
 
-/* Collective over MPI_COMM_WORLD, after MPI_Init.
- *
- *   ranks_per_host  for tests: if > 0, each host is split into several with this many ranks each, the last
- *                   with the remainder */
-err_t topo_discover(int ranks_per_host, topo_t *out);
-
 /* CPUs that this process may use (its affinity mask). */
 int topo_cpus(void);
 

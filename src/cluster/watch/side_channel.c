@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The side channel: chooses this host's addresses as Open MPI's TCP transport does, opens and serves connections, finds out
  * which processes have ended, and keeps the state and messages of the groups; on simulated hosts SimGrid's messages stand in
- * for connections. Who takes part is decided in mpi/open.c, what statuses mean by the watchdog. */
+ * for connections. Who takes part is decided in cluster/comm/mpi/open.c, what statuses mean by the watchdog. */
 #include "cluster/watch/side_channel.h"
 
 #include <errno.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The watchdog thread: times the wait its rank is in, warns of a stall, and on expiry reports once per host and aborts the
  * job; for a rank that speaks for its group on the side channel, decides when to ask the other groups and to speak for the
- * job. The words are in watchdog_report.c. GPU collectives are timed by nccl/nccl.c, which reports here. */
+ * job. The words are in watchdog_report.c. GPU collectives are timed by cluster/comm/nccl/nccl.c, which reports here. */
 #include "cluster/watch/watchdog.h"
 
 #include <errno.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Names and sizes of element types; constructors, sizes and the text form of shapes. */
+/* Names and sizes of element types; constructors, sizes and the text form of shapes. Byte pixels normalized, arrays converted
+ * between float32 and bfloat16. */
 #include "compute/tensor/tensor.h"
 
 #include <inttypes.h>

@@ -98,7 +98,8 @@ void source_tell(source_t *source, const char *format, ...)
     snprintf(source->about + used, sizeof source->about - used, "%s%s", used ? "\n" : "", line);
 }
 
-err_t source_reserve(source_buffer_t *buffer, size_t n_bytes)
+/* Makes room for n_bytes and discards the buffer's content. */
+static err_t source_reserve(source_buffer_t *buffer, size_t n_bytes)
 {
     if (n_bytes <= buffer->n_bytes) return ERR_OK;
     mem_free(&buffer->block);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Flattens a report's runs into metrics, matched across runs by case, test and key. report/regress compares
- * them. */
+/* Flattens a report's runs into metrics, matched across runs by case, test and key, and labels them for people. report/regress
+ * compares them. */
 #include "report/records/metrics.h"
 
 #include <math.h>

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Prints a report run by run, then jobs, then results of other commands: title, facts, tables, legend. Tables are built in
- * bench_table.c, train_table.c, job.c and results.c. The output formats. */
+ * bench_table.c, train_table.c, job.c and results.c. The output formats for people, text and Markdown, are here, too; CSV is in
+ * csv.c. */
 #include "report/records/print.h"
 
 #include <math.h>

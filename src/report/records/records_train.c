@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Reads the records of `dptrain train`. They have no run id: a
- * `run` record starts a run or resumes it, and the records after it belong to it. */
+/* Reads the records of `dptrain train`. They have no run id: a `run` record starts a run or resumes it, and the records after it
+ * belong to it. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>

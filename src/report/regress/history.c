@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Builds a history. Each file is reduced to a few values per point, so that hundreds of recordings fit in memory.
  * Then recordings are sorted by time, copies dropped, and groups made by hardware, fabric, ranks and threads; every
- * metric of a group is searched for change points (report/stats/change.h), corrected for the number of tests. */
+ * metric of a group is searched for change points (report/stats/stats.h), corrected for the number of tests. */
 #include "report/regress/history.h"
 
 #include <math.h>

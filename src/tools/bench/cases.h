@@ -142,8 +142,6 @@ int mem_levels(const machine_cache_t *caches, int n_caches, int n_threads, int n
 /* copy c = a, scale b = q·c, add c = a + b, triad a = b + q·c */
 typedef enum mem_kernel { MEM_COPY, MEM_SCALE, MEM_ADD, MEM_TRIAD, MEM_KERNEL_COUNT } mem_kernel_t;
 
-extern const char *const mem_kernel_names[MEM_KERNEL_COUNT];
-
 /* As STREAM counts: 8 bytes per element that the program reads or writes. The line that a cache reads before
  * writing to it (write-allocate) does not count. */
 int64_t mem_kernel_bytes(mem_kernel_t kernel, int64_t n_elements);

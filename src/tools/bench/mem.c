@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -19,7 +18,7 @@
 enum { LINE = 8, RUN_BYTES = 8 << 20, PERIOD_1 = 1013, PERIOD_2 = 509 };
 static const double q = 3;
 
-const char *const mem_kernel_names[MEM_KERNEL_COUNT] = {"copy", "scale", "add", "triad"};
+static const char *const mem_kernel_names[MEM_KERNEL_COUNT] = {"copy", "scale", "add", "triad"};
 
 /* Operands of each kernel: 0, 1, 2 for a, b, c. second is -1 if the kernel reads only one. */
 static const struct {
@@ -152,6 +151,7 @@ double *mem_arrays_result(const mem_arrays_t *arrays, mem_kernel_t kernel)
     return arrays->array[roles[kernel].out];
 }
 
+/* ---- The benchmark ---- */
 enum { N_ARRAYS = 3, STREAM_FACTOR = 4 };
 
 int mem_levels(const machine_cache_t *caches, int n_caches, int n_threads, int n_local, int n_cpus,

@@ -365,6 +365,7 @@ typedef struct gpu_entry {
     char uuid[40], name[64];
 } gpu_entry_t;
 
+/* ---- The check ---- */
 static void report_device(check_t *check)
 {
     check_where_t where = check_rank(check);

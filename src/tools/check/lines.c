@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Packs each rank's lines as text and gathers them on rank 0. table.c groups and prints them. */
+/* Packs each rank's lines as text and gathers them on rank 0, where table.c shows them. Compares texts of all hosts. */
 #include "tools/check/lines.h"
 
 #include <stdarg.h>

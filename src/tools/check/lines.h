@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Gathers the lines of all ranks on rank 0. Private to src/tools/check. */
+/* Lines of all ranks, gathered on rank 0 and shown there as a table or as JSON. Private to src/tools/check. */
 #ifndef TOOLS_CHECK_LINES_H
 #define TOOLS_CHECK_LINES_H
 

@@ -222,6 +222,7 @@ void load_judge_rank(check_t *check, double got, double fair)
             got, "gets about %s of a CPU", figure_share(0.1 * rint(10 * got)).text);
 }
 
+/* ---- The check ---- */
 static const double idle_sec = 0.4, compute_sec = 0.2;
 
 /* A rank, exchanged between ranks. */

@@ -531,6 +531,7 @@ void network_judge(check_t *check, const pairs_t *pairs, const double *sec, cons
     report_pairs(check, pairs, sec, unit);
 }
 
+/* ---- The check ---- */
 /* Long enough to retransmit a lost SYN, first after a second. */
 static const double connect_sec = 4;
 

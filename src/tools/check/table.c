@@ -151,6 +151,7 @@ void check_row_where(const check_t *check, const check_rows_t *rows, int i, int 
 
 enum { COLUMNS = 80, STATUS = 6, NAME = 15, WHERE_MIN = 10, WHERE_MAX = 22, WHERE_TEXT = 256 };
 
+/* ---- The table ---- */
 static const char *status_text(check_status_t status)
 {
     return status == CHECK_FAIL ? "FAIL" : check_status_names[status];

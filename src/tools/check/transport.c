@@ -314,6 +314,7 @@ void transport_judge(check_t *check, const transport_facts_t *facts)
     }
 }
 
+/* ---- The check ---- */
 static const char net_folder[] = "/sys/class/net";
 static const char what[] = "detecting the transport";
 

@@ -218,6 +218,7 @@ static err_t check_content(check_t *check, const char *where)
     return err;
 }
 
+/* ---- The check ---- */
 static const char own_binary[] = "/proc/self/exe"; /* needs no probe: it is running */
 
 enum { HASH_TEXT = 40, READ_BYTES = 1 << 16 };

@@ -63,9 +63,6 @@ typedef struct scan_options {
  * with its sample. Errors concern something else than an image. Collective. */
 err_t scan_run(comm_t *comm, const scan_options_t *options, findings_t *findings);
 
-/* This rank's share of its host's CPUs. */
-int scan_threads(const comm_t *comm);
-
 /* False for IDX files: they hold pixels, which the source encodes on its own. */
 bool scan_can_decode(const source_t *source);
 

@@ -208,7 +208,8 @@ typedef struct scan {
     atomic_bool stopped;
 } scan_t;
 
-int scan_threads(const comm_t *comm)
+/* This rank's share of its host's CPUs. */
+static int scan_threads(const comm_t *comm)
 {
     cpu_set_t mine;
     int n = machine_cpus() / comm->topo.local_size;

@@ -10,7 +10,7 @@
 #include "base/stats.h"
 #include "text/figure.h"
 
-const char *const rank_phase_names[RANK_PHASES] = {"compute", "data", "communication"};
+static const char *const rank_phase_names[RANK_PHASES] = {"compute", "data", "communication"};
 
 /* Of a rank in a phase. */
 typedef struct phase_state {

@@ -19,7 +19,6 @@ enum { RANK_TIMES_WINDOWS = 5, RANK_TIMES_STEPS = 10, RANK_TIMES_SAMPLES = 64, R
 
 /* A rank's own times: without waiting for other ranks. */
 typedef enum rank_phase { RANK_COMPUTE, RANK_DATA, RANK_COMM, RANK_PHASES } rank_phase_t;
-extern const char *const rank_phase_names[RANK_PHASES]; /* "compute", "data", "communication" */
 
 /* A step of a rank, in seconds. RANK_COMM: from the arrival of the last rank to the end on this one. */
 typedef struct rank_step {

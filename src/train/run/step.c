@@ -42,7 +42,7 @@ static int step_end_mark(int64_t number)
     return BACKEND_SLOTS * STEP_MARKS + (int)(number % (BACKEND_SLOTS + 1));
 }
 
-/* ---- Forward and backward of this rank's part of a step: shard by shard, part by part; and where its loss became NaN ---- */
+/* ---- Marks and times ---- */
 static void step_trace(int64_t step, const char *name, double start, double end, int64_t n_bytes)
 {
     trace_add(TRACE_TRAINING, &(trace_span_t){name, "phase", start, end, step, n_bytes});
@@ -90,6 +90,7 @@ static void step_slowdown(trainer_t *t, const char *phase, int64_t n)
     t->steps.slowed_sec += slowdown_now(&t->runtime.slowdown, phase, whole_sec);
 }
 
+/* ---- Forward and backward of this rank's part of a step: shard by shard, part by part; and where its loss became NaN ---- */
 static err_t end_phase(void *context, task_phase_t phase, int64_t n, double *when_sec)
 {
     const train_step_t *step = context;
@@ -244,6 +245,7 @@ static err_t step_compute(void *context)
     return ERR_OK;
 }
 
+/* ---- The step ---- */
 static train_step_t *step_of(train_steps_t *steps, int64_t number)
 {
     return &steps->slots[step_slot(number)];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Decides on rank 0 which algorithm each layer uses, broadcasts the choice, and maintains the cache of
- * measurements. Measuring is left to compute/graph. */
+/* Decides on rank 0 which algorithm each layer uses and how many threads a rank has, broadcasts the choices, and maintains the
+ * caches of measurements. Measuring is left to compute/graph. */
 #include "train/start/choose.h"
 
 #include <inttypes.h>

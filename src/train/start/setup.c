@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Builds a trainer and takes it down: data, steps and model, gradients, executor, loader. Rank 0 decides and broadcasts, every
- * rank builds, all agree. */
+/* Builds a trainer and takes it down: data, steps and model, threads, gradients, executor, loader. Rank 0 decides and broadcasts,
+ * every rank builds, all agree. */
 #include <math.h>
 #include <string.h>
 
@@ -36,9 +36,10 @@ static err_t check_transform(train_input_t *input)
     const dataset_info_t *info = &input->dataset->info;
     if (!input->dataset->read)
         return transform_resolve_in_memory(&input->transform, info->channels, input->where);
-    if (!info->transform[0] && random_affine_moves(&input->transform.affine))
+    const random_affine_ranges_t *affine = &input->transform.affine;
+    if (!info->transform[0] && (affine->flip || random_affine_moves(affine)))
         RAISE(ERR_USAGE,
-              "--augment-... options do not apply to %s with --input-size: its pixels are already random",
+              "--flip and --augment-... do not apply to %s with --input-size: its pixels are already random",
               input->where);
     return ERR_OK;
 }
@@ -267,6 +268,46 @@ err_t trainer_build(trainer_t *t)
     return comm_agree(t->comm, build(t), "building the model");
 }
 
+/* Nothing is printed while threads are measured, so that the header follows soon. */
+static const double longest_sec = 3;
+
+err_t trainer_set_threads(trainer_t *t)
+{
+    const train_options_t *o = t->options;
+    runtime_t *runtime = &t->runtime;
+    /* oneDNN's sums depend on the number of threads, so a resumed run keeps the checkpoint's. */
+    const bool given = o->runtime.threads > 0 && train_options_given(o, "threads");
+    const bool saved = t->saving.saved_threads > 0 && !given;
+    const int n = narrow_int(saved ? t->saving.saved_threads : o->runtime.threads);
+    const bool repeats = strcmp(o->algorithms, "measure") != 0 && strcmp(o->algorithms, TRAIN_BY_RULE) != 0;
+    if (n == 0 && !t->saving.keeps_bits && !repeats) {
+        thread_request_t request = {.runtime = runtime,
+                                    .graph = t->model.graph,
+                                    .n = train_first_part(&t->input, t->comm->size),
+                                    .limit_sec = fmin(o->measure_sec, longest_sec)};
+        TRY(thread_choice_make(&request, &t->model.threads));
+    } else {
+        snprintf(t->model.threads.from, sizeof t->model.threads.from, "%s",
+                 saved    ? "checkpoint"
+                 : given  ? "option"
+                 : n == 0 ? "share"
+                          : "fixed");
+        if (saved && n > runtime->n_allowed_cpus)
+            log_warn(
+                "the checkpoint's %d threads per rank exceed the %d CPUs that a rank may use: expect lower speed; "
+                "with --threads %d the results differ in the last digits",
+                n, runtime->n_allowed_cpus, runtime->n_cpus);
+        err_t err = n > 0 ? runtime_set_threads(runtime, n) : ERR_OK;
+        TRY(comm_agree(t->comm, err, "setting the number of threads"));
+    }
+    t->input.n_threads = prefetcher_threads(&t->runtime, t->input.dataset, t->options->loader.threads);
+    /* Checkpoints keep the number of threads if all ranks have the same. */
+    int64_t most[2] = {t->runtime.n_threads, -t->runtime.n_threads};
+    TRY(comm_allreduce(t->comm, most, 2, DTYPE_I64, COMM_MAX, "comparing the numbers of threads"));
+    t->model.n_threads = most[0] == -most[1] ? most[0] : 0;
+    return ERR_OK;
+}
+
 /* Why the host must act within a step, which then can neither be recorded nor run ahead of the host; NULL: it need not. */
 static const char *why_host(const train_options_t *o)
 {
@@ -448,44 +489,4 @@ void trainer_teardown(trainer_t *t)
     owner_close(&t->output.owner);
     if (t->comm) comm_buffer_free(t->comm, &t->learning.buffer);
     mem_free(&t->saving.saved_options);
-}
-
-/* Nothing is printed while threads are measured, so that the header follows soon. */
-static const double longest_sec = 3;
-
-err_t trainer_set_threads(trainer_t *t)
-{
-    const train_options_t *o = t->options;
-    runtime_t *runtime = &t->runtime;
-    /* oneDNN's sums depend on the number of threads, so a resumed run keeps the checkpoint's. */
-    const bool given = o->runtime.threads > 0 && train_options_given(o, "threads");
-    const bool saved = t->saving.saved_threads > 0 && !given;
-    const int n = narrow_int(saved ? t->saving.saved_threads : o->runtime.threads);
-    const bool repeats = strcmp(o->algorithms, "measure") != 0 && strcmp(o->algorithms, TRAIN_BY_RULE) != 0;
-    if (n == 0 && !t->saving.keeps_bits && !repeats) {
-        thread_request_t request = {.runtime = runtime,
-                                    .graph = t->model.graph,
-                                    .n = train_first_part(&t->input, t->comm->size),
-                                    .limit_sec = fmin(o->measure_sec, longest_sec)};
-        TRY(thread_choice_make(&request, &t->model.threads));
-    } else {
-        snprintf(t->model.threads.from, sizeof t->model.threads.from, "%s",
-                 saved    ? "checkpoint"
-                 : given  ? "option"
-                 : n == 0 ? "share"
-                          : "fixed");
-        if (saved && n > runtime->n_allowed_cpus)
-            log_warn(
-                "the checkpoint's %d threads per rank exceed the %d CPUs that a rank may use: expect lower speed; "
-                "with --threads %d the results differ in the last digits",
-                n, runtime->n_allowed_cpus, runtime->n_cpus);
-        err_t err = n > 0 ? runtime_set_threads(runtime, n) : ERR_OK;
-        TRY(comm_agree(t->comm, err, "setting the number of threads"));
-    }
-    t->input.n_threads = prefetcher_threads(&t->runtime, t->input.dataset, t->options->loader.threads);
-    /* Checkpoints keep the number of threads if all ranks have the same. */
-    int64_t most[2] = {t->runtime.n_threads, -t->runtime.n_threads};
-    TRY(comm_allreduce(t->comm, most, 2, DTYPE_I64, COMM_MAX, "comparing the numbers of threads"));
-    t->model.n_threads = most[0] == -most[1] ? most[0] : 0;
-    return ERR_OK;
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* One run from start to end: runtime, set-up, the loop, and what must be closed after any of them failed. */
+/* One run from start to end: start, loop, and teardown in an order that also works after an error at any point. Steps without a
+ * run, for benchmarks. */
 #include "train/start/train.h"
 
 #include <math.h>

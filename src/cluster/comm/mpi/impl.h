@@ -171,4 +171,10 @@ void mpi_describe(char *out, size_t n_bytes);
 extern const gradient_ops_t gradients_host;
 extern const collective_ops_t collective_mpi;
 
+/* Collective over MPI_COMM_WORLD, after MPI_Init.
+ *
+ *   ranks_per_host  for tests: if > 0, each host is split into several with this many ranks each, the last
+ *                   with the remainder */
+err_t topo_discover(int ranks_per_host, topo_t *out);
+
 #endif

@@ -83,21 +83,6 @@ err_t topo_discover(int ranks_per_host, topo_t *out)
     return err;
 }
 
-int topo_cpus(void)
-{
-    /* The kernel's mask may exceed cpu_set_t's 1024 CPUs; EINVAL means that ours is too small. */
-    for (int n_cpus = 1024; n_cpus <= 1 << 20; n_cpus *= 2) {
-        cpu_set_t *mask = CPU_ALLOC((size_t)n_cpus);
-        if (!mask) break;
-        size_t n_bytes = CPU_ALLOC_SIZE((size_t)n_cpus);
-        int count = sched_getaffinity(0, n_bytes, mask) == 0 ? CPU_COUNT_S(n_bytes, mask) : 0;
-        CPU_FREE(mask);
-        if (count > 0) return count;
-    }
-    long online = sysconf(_SC_NPROCESSORS_ONLN);
-    return online > 0 ? (int)online : 1;
-}
-
 /* ---- The side channel ---- */
 static const char opening[] = "opening the side channel";
 
