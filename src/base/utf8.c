@@ -7,6 +7,22 @@
 #include <stdlib.h>
 #include <string.h>
 
+bool utf8_is_valid(const char *text)
+{
+    size_t n = 1;
+    for (; n && *text; text += n) n = utf8_length(text);
+    return n > 0;
+}
+
+bool utf8_is_printable(const char *text)
+{
+    for (size_t n; *text; text += n) {
+        n = utf8_length(text);
+        if (n == 0 || utf8_is_control(text, n)) return false;
+    }
+    return true;
+}
+
 typedef struct pair {
     uint16_t whole, letter, mark;
 } pair_t;

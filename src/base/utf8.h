@@ -35,6 +35,10 @@ static inline bool utf8_is_control(const char *s, size_t n)
            (b == 0x81 && c >= 0xA6 && c <= 0xA9);
 }
 
+/* Whether a text is valid UTF-8; whether it has no character, either, that must not be printed. */
+bool utf8_is_valid(const char *text);
+bool utf8_is_printable(const char *text);
+
 /* Characters of valid UTF-8: also its width on a screen, for the scripts that the program prints. */
 static inline int utf8_count(const char *text)
 {

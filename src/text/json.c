@@ -578,8 +578,7 @@ static err_t copy_text(build_t *b, const unsigned char *text, size_t n_bytes, co
 {
     if (n_bytes && memchr(text, 0, n_bytes)) RAISE(ERR_DATA, "a string in it has a zero character");
     TRY(arena_text(&b->reader->arena, (const char *)text, n_bytes, out));
-    for (const char *s = *out; *s; s += utf8_length(s))
-        if (utf8_length(s) == 0) RAISE(ERR_DATA, "a string in it is not valid UTF-8");
+    if (!utf8_is_valid(*out)) RAISE(ERR_DATA, "a string in it is not valid UTF-8");
     return ERR_OK;
 }
 

@@ -160,7 +160,7 @@ static bool clean_name(const char *name, bool decode, char out[FS_PATH_MAX])
         n_out += n_part;
     }
     out[n_out] = '\0';
-    return n_out > 0 && source_name_is_clean(out);
+    return n_out > 0 && utf8_is_printable(out);
 }
 
 /* The ends of a path, the longest first: "a/b/c", "b/c", "c". */
@@ -326,7 +326,7 @@ static const char *find_folded(const coco_names_t *names, const char *folded)
     if (!at) return NULL;
     const bool several = (at > names->files && compare_folded(at - 1, at) == 0) ||
                          (at + 1 < names->files + names->n && compare_folded(at + 1, at) == 0);
-    return several || !source_name_is_clean(at->path) ? NULL : at->path;
+    return several || !utf8_is_printable(at->path) ? NULL : at->path;
 }
 
 err_t coco_names_find(coco_names_t *names, const char *name, const char **out)

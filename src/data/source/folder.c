@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 
 #include "base/mem.h"
+#include "base/utf8.h"
 #include "data/image/image.h"
 #include "data/source/parts.h"
 
@@ -57,7 +58,7 @@ typedef struct layout {
 /* Names of classes and samples go into records and checkpoints. */
 static err_t check_name(const char *path, const char *name)
 {
-    if (source_name_is_clean(name)) return ERR_OK;
+    if (utf8_is_printable(name)) return ERR_OK;
     RAISE(ERR_DATA,
           "a file name in the folder %s is not valid UTF-8 or has control characters; rename the file", path);
 }

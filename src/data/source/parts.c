@@ -16,7 +16,6 @@
 #include "base/hash.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "base/utf8.h"
 
 void source_close(source_t **source)
 {
@@ -108,15 +107,6 @@ static err_t source_reserve(source_buffer_t *buffer, size_t n_bytes)
     TRY(mem_new(room, "a compressed image", &buffer->block));
     buffer->n_bytes = room;
     return ERR_OK;
-}
-
-bool source_name_is_clean(const char *name)
-{
-    for (size_t n; *name; name += n) {
-        n = utf8_length(name);
-        if (n == 0 || utf8_is_control(name, n)) return false;
-    }
-    return true;
 }
 
 static err_t check_file(const char *folder, const char *name, const struct stat *info)

@@ -38,9 +38,6 @@ void source_note(source_t *source, const char *format, ...) __attribute__((forma
 /* Appends a line to source->about, or drops it. */
 void source_tell(source_t *source, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* True for valid UTF-8 without control characters. */
-bool source_name_is_clean(const char *name);
-
 /* The size and time of an image file.
  *
  *   folder_fd  the folder's descriptor; `folder` is its path, for messages

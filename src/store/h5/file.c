@@ -290,18 +290,11 @@ out:
     return err;
 }
 
-static bool is_utf8(const char *text)
-{
-    size_t n = 1;
-    for (; n && *text; text += n) n = utf8_length(text);
-    return n > 0;
-}
-
 /* Adds a text to the table; see its form in file.h. */
 static err_t add_text(json_t *j, const char *name, const char *text)
 {
     char *hex;
-    if (is_utf8(text)) {
+    if (utf8_is_valid(text)) {
         json_string(j, name, text);
         return j->status;
     }
@@ -328,7 +321,7 @@ static err_t add_real(json_t *j, const char *name, double real)
 
 err_t h5_file_put_attr(h5_file_t *f, const h5_attr_t *attr)
 {
-    ASSERT(is_utf8(attr->name));
+    ASSERT(utf8_is_valid(attr->name));
     f->n_values += 2;
     switch (attr->type) {
     case H5_TEXT:
@@ -452,7 +445,7 @@ err_t h5_file_put_array(h5_file_t *f, h5_array_t *array)
     hid_t type = -1, space = -1, set = -1;
     hsize_t dims[H5_MAX_DIMS];
     const char *kind = f->file.kind, *path = f->file.path, *name = array->name;
-    ASSERT(array->n_dims <= H5_MAX_DIMS && array->type && (!array->meaning || is_utf8(array->meaning)));
+    ASSERT(array->n_dims <= H5_MAX_DIMS && array->type && (!array->meaning || utf8_is_valid(array->meaning)));
     if (f->driver.error) return ERR_OK; /* h5_file_close returns it */
     array->n_bytes = h5_type_bytes(array->type);
     array->offset = 0;
