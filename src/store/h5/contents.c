@@ -3,8 +3,6 @@
  * refused. */
 #include <inttypes.h>
 #include <math.h>
-#include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -23,18 +21,6 @@ int64_t h5_type_bytes(const char *type)
     return *end || n > H5_MAX_TYPE ? 0 : n;
 }
 
-static err_t refuse_table(const h5_contents_t *c, const char *format, ...)
-    __attribute__((format(printf, 2, 3)));
-static err_t refuse_table(const h5_contents_t *c, const char *format, ...)
-{
-    char text[ERR_MESSAGE_MAX];
-    va_list args;
-    va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
-    va_end(args);
-    RAISE(ERR_DATA, "the %s %s: its table of contents: %s", c->file.kind, c->file.path, text);
-}
-
 /* The first 60 bytes of a text in valid UTF-8, without a part of a character at their end. */
 typedef struct shown {
     char text[61];
@@ -50,12 +36,9 @@ static shown_t show(const char *text)
     return out;
 }
 
-/* Not empty, and without control characters. The tree's texts are valid UTF-8. */
 static bool is_name(const char *text)
 {
-    for (const char *s = text; *s; s += utf8_length(s))
-        if (utf8_is_control(s, utf8_length(s))) return false;
-    return *text != '\0';
+    return *text && utf8_is_printable(text);
 }
 
 /* 16 hex digits. */
@@ -66,20 +49,20 @@ static bool read_hash(const char *text, uint64_t *out)
     return true;
 }
 
-/* {"hex":"…"} */
-static bool read_hex(h5_contents_t *c, const json_value_t *value, const char **out)
+/* {"hex":"…"}; *out stays NULL if it is not. */
+static err_t read_hex(h5_contents_t *c, const json_value_t *value, const char **out)
 {
     const char *hex;
     char *text;
-    if (value->n != 1 || !json_get_text(value, "hex", &hex)) return false;
+    if (value->n != 1 || !json_get_text(value, "hex", &hex)) return ERR_OK;
     const size_t n = strlen(hex);
-    if (n % 2 || strspn(hex, "0123456789abcdef") != n) return false;
-    if (arena_new(&c->json.arena, n / 2 + 1, &text) != ERR_OK) return false;
+    if (n % 2 || strspn(hex, "0123456789abcdef") != n) return ERR_OK;
+    TRY(arena_new(&c->json.arena, n / 2 + 1, &text));
     for (size_t i = 0; i < n / 2; i++)
         text[i] = (char)strtol((char[]){hex[2 * i], hex[2 * i + 1], '\0'}, NULL, 16);
     text[n / 2] = '\0';
-    *out = text;
-    return strlen(text) == n / 2;
+    if (strlen(text) == n / 2) *out = text;
+    return ERR_OK;
 }
 
 static err_t read_attr(h5_contents_t *c, const json_value_t *value, h5_attr_t *attr)
@@ -91,7 +74,8 @@ static err_t read_attr(h5_contents_t *c, const json_value_t *value, h5_attr_t *a
         attr->text = value->text;
         break;
     case JSON_OBJECT:
-        fine = fine && read_hex(c, value, &attr->text);
+        TRY(read_hex(c, value, &attr->text));
+        fine = fine && attr->text;
         break;
     case JSON_NULL:
         attr->type = H5_REAL;
@@ -105,9 +89,10 @@ static err_t read_attr(h5_contents_t *c, const json_value_t *value, h5_attr_t *a
     default:
         fine = false;
     }
-    return fine ? ERR_OK
-                : refuse_table(c, "the attribute %s is neither text, a 64-bit integer nor a double",
-                               show(value->key).text);
+    if (!fine)
+        RAISE(ERR_DATA, "the attribute %s is neither text, a 64-bit integer nor a double",
+              show(value->key).text);
+    return ERR_OK;
 }
 
 /* *left: bytes of the file that arrays before this one do not have. Against it the shape is checked, so that products of
@@ -118,39 +103,38 @@ static err_t read_array(const h5_contents_t *c, const json_value_t *value, int64
     const char *sum = NULL;
     *array = (h5_array_t){0};
     if (!json_get_text(value, "name", &array->name) || array->name[0] != '/' || !is_name(array->name))
-        return refuse_table(c, "an array without a name");
+        RAISE(ERR_DATA, "an array without a name");
     if (!json_get_text(value, "type", &array->type) || h5_type_bytes(array->type) == 0)
-        return refuse_table(c, "the array %s has an element type that dptrain never writes",
-                            show(array->name).text);
+        RAISE(ERR_DATA, "the array %s has an element type that dptrain never writes", show(array->name).text);
     if (!shape || shape->kind != JSON_ARRAY || shape->n > H5_MAX_DIMS)
-        return refuse_table(c, "the array %s has no shape of 0 to %d dimensions", show(array->name).text,
-                            H5_MAX_DIMS);
+        RAISE(ERR_DATA, "the array %s has no shape of 0 to %d dimensions", show(array->name).text,
+              H5_MAX_DIMS);
     array->n_bytes = h5_type_bytes(array->type);
     int64_t n_all = array->n_bytes; /* as if no dimension were 0 */
     for (const json_value_t *at = shape->first; at; at = at->next) {
         int64_t dim;
         if (!json_as_int(at, &dim) || dim < 0)
-            return refuse_table(c, "the array %s has no shape of 0 to %d dimensions", show(array->name).text,
-                                H5_MAX_DIMS);
+            RAISE(ERR_DATA, "the array %s has no shape of 0 to %d dimensions", show(array->name).text,
+                  H5_MAX_DIMS);
         if (dim > 0 && n_all > c->table / dim)
-            return refuse_table(c, "the array %s is larger than the whole file", show(array->name).text);
+            RAISE(ERR_DATA, "the array %s is larger than the whole file", show(array->name).text);
         n_all *= dim > 0 ? dim : 1;
         array->n_bytes *= dim;
         array->dims[array->n_dims++] = dim;
     }
     if (!json_get_int(value, "offset", &array->offset) ||
         (array->n_bytes > 0 && (array->offset < SEAL_BYTES || array->offset > c->table - array->n_bytes)))
-        return refuse_table(c, "the array %s is not within the file", show(array->name).text);
+        RAISE(ERR_DATA, "the array %s is not within the file", show(array->name).text);
     if (array->n_bytes > *left)
-        return refuse_table(c, "the arrays up to %s are larger than the whole file", show(array->name).text);
+        RAISE(ERR_DATA, "the arrays up to %s are larger than the whole file", show(array->name).text);
     *left -= array->n_bytes;
     array->has_sum = json_get_text(value, "xxh3", &sum);
     if (array->has_sum && !read_hash(sum, &array->sum))
-        return refuse_table(c, "the array %s has a checksum that is not 16 hexadecimal digits",
-                            show(array->name).text);
+        RAISE(ERR_DATA, "the array %s has a checksum that is not 16 hexadecimal digits",
+              show(array->name).text);
     json_get_text(value, "meaning", &array->meaning);
     if (value->n != 4 + array->has_sum + (array->meaning != NULL))
-        return refuse_table(c, "the array %s has other members than dptrain writes", show(array->name).text);
+        RAISE(ERR_DATA, "the array %s has other members than dptrain writes", show(array->name).text);
     return ERR_OK;
 }
 
@@ -173,7 +157,7 @@ static err_t read_lists(h5_contents_t *c, const json_value_t *root)
     const json_value_t *attrs = json_get(root, "attributes"), *arrays = json_get(root, "arrays");
     int64_t left = c->table - SEAL_BYTES;
     if (!attrs || attrs->kind != JSON_OBJECT || !arrays || arrays->kind != JSON_ARRAY || root->n != 2)
-        return refuse_table(c, "it does not consist of attributes and arrays");
+        RAISE(ERR_DATA, "it does not consist of attributes and arrays");
     for (const json_value_t *at = attrs->first; at; at = at->next) {
         TRY(mem_grow(c->n_attrs + 1, sizeof *c->attrs, "a file's attributes", &c->attrs));
         TRY(read_attr(c, at, &c->attrs[c->n_attrs]));
@@ -188,14 +172,15 @@ static err_t read_lists(h5_contents_t *c, const json_value_t *root)
     if (c->n_arrays > 1) qsort(c->arrays, (size_t)c->n_arrays, sizeof *c->arrays, by_array_name);
     for (int64_t i = 1; i < c->n_attrs; i++)
         if (strcmp(c->attrs[i - 1].name, c->attrs[i].name) == 0)
-            return refuse_table(c, "two attributes %s", show(c->attrs[i].name).text);
+            RAISE(ERR_DATA, "two attributes %s", show(c->attrs[i].name).text);
     for (int64_t i = 1; i < c->n_arrays; i++)
         if (strcmp(c->arrays[i - 1].name, c->arrays[i].name) == 0)
-            return refuse_table(c, "two arrays %s", show(c->arrays[i].name).text);
+            RAISE(ERR_DATA, "two arrays %s", show(c->arrays[i].name).text);
     return ERR_OK;
 }
 
-/* The last line of the file, without its line breaks; free it with mem_free. */
+/* The last line of the file, without its line breaks; free it with mem_free. *out stays NULL if the file does not end with
+ * one. */
 static err_t read_last_line(h5_contents_t *c, char **out, int64_t *n)
 {
     const int64_t body = c->seal.n_bytes - SEAL_BYTES;
@@ -221,8 +206,7 @@ static err_t read_last_line(h5_contents_t *c, char **out, int64_t *n)
             return ERR_OK;
         }
         mem_free(&text);
-        if (!ends || room == body || room == H5_MAX_TABLE)
-            return refuse_table(c, "the last line of the file is not one");
+        if (!ends || room == body || room == H5_MAX_TABLE) return ERR_OK;
     }
 }
 
@@ -233,15 +217,12 @@ static err_t read_table(h5_contents_t *c)
     int64_t n = 0;
     TRY(read_last_line(c, &text, &n));
     c->json.strict = true;
-    err_t err = json_read(&c->json, text, (size_t)n, &root);
+    err_t err = text ? json_read(&c->json, text, (size_t)n, &root)
+                     : err_raise(ERR_DATA, __FILE__, __LINE__, "the last line of the file is not one");
     mem_free(&text);
-    if (err == ERR_DATA) {
-        err_info_t info;
-        err_take(err, &info);
-        return refuse_table(c, "%s", info.message);
-    }
-    TRY(err);
-    return read_lists(c, root);
+    if (err == ERR_OK) err = read_lists(c, root);
+    return err == ERR_DATA ? err_context(err, "the %s %s: its table of contents", c->file.kind, c->file.path)
+                           : err;
 }
 
 err_t h5_contents_open(h5_contents_t *c, const seal_file_t *file, int64_t schema, const char *earlier)
