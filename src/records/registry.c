@@ -43,6 +43,8 @@ const record_row_t record_kinds[N_RECORD_KINDS] = {
     [RECORD_PREDICTION] = {"prediction", "Of `dptrain predict --json`, one for each image.",
                            record_prediction},
     [RECORD_CHECK] = {"check", "The result of `dptrain check --json`.", record_check_result},
+    [RECORD_CHECK_PROFILE] = {"check_profile", "What a type of machine is: `dptrain check --write-profile`.",
+                              record_check_profile},
     [RECORD_COMPARISON] = {"comparison", "The result of `dptrain report compare --format json`.",
                            record_comparison},
     [RECORD_HISTORY] = {"history", "The result of `dptrain report history --format json`.", record_history},

@@ -96,6 +96,25 @@ const record_field_t record_check_result[] = {
     {0},
 };
 
+static const record_field_t fact_fields[] = {
+    {TEXT("check", "that found it")},
+    {TEXT("name", "of the fact")},
+    {TEXT("item", "one of several of this name, such as a library"), .optional = true},
+    {WORDS("text", "the value in words; it is compared where there is no `value`")},
+    {NUMBER("value", "that is compared"), .optional = true},
+    {REAL("tolerance", "relative difference that is allowed"), .optional = true},
+    {FLAG("at_least", "more than `value` is allowed"), .optional = true},
+    {0},
+};
+
+const record_field_t record_check_profile[] = {
+    {TEXT("time", "UTC")},
+    {POSITIVE("hosts", "that were checked")},
+    {POSITIVE("ranks", "of the check")},
+    {ARRAY("facts", "that most of them have"), .of = fact_fields},
+    {0},
+};
+
 static const char *const verdicts[] = {"same", "better", "worse", "inconclusive", NULL};
 
 static const record_field_t count_fields[] = {

@@ -16,10 +16,10 @@ extern const char *const check_status_names[]; /* "ok", "skip", "warn", "fail" *
 
 typedef struct check_options {
     const char *only, *skip, *json, *data, *config, *shared, *out;
-    const char *ports, *expect_transport, *infiniband;
-    int64_t shared_bytes, expect_gpus;
-    double shared_timeout_sec, smi_timeout_sec;
-    bool list, strict, content;
+    const char *ports, *expect_transport, *infiniband, *profile, *write_profile;
+    int64_t level, shared_bytes, expect_gpus, expect_cpus;
+    double expect_gbps, expect_busbw, shared_timeout_sec, smi_timeout_sec;
+    bool list, strict, content, allow_busy;
     runtime_options_t runtime;
 } check_options_t;
 
@@ -83,17 +83,59 @@ void check_line(check_t *check, check_where_t where, const char *name, check_sta
                 const char *advice, const char *format, ...) __attribute__((format(printf, 6, 7)));
 
 /* The same for a measured value that varies between hosts: CHECK_OK lines become one row that shows the
- * smallest and the greatest value. */
+ * worst and the best value. */
+typedef struct check_value {
+    double value;
+    bool less; /* smaller values are better, as of times */
+} check_value_t;
+static inline check_value_t check_more(double value)
+{
+    return (check_value_t){value, false};
+}
+static inline check_value_t check_less(double value)
+{
+    return (check_value_t){value, true};
+}
 void check_measured(check_t *check, check_where_t where, const char *name, check_status_t status,
-                    const char *advice, double value, const char *format, ...)
+                    const char *advice, check_value_t value, const char *format, ...)
     __attribute__((format(printf, 7, 8)));
 
-/* Collective. Compares a text over all hosts and adds a line about each.
+/* ---- Facts ----
+ * Properties of hosts, which rank 0 judges when all checks have run: against the other hosts, the profile (--profile), and
+ * the options --expect-…. */
+typedef enum check_rule {
+    CHECK_FINDING, /* no fact: a line that was judged where it was found */
+    CHECK_SAME,    /* of the job, to be the same on all hosts: a profile does not have it */
+    CHECK_EQUAL,   /* of the machine, to be the same on all hosts; the minority is named */
+    CHECK_SPEED,   /* more is better: CHECK_SLOW below the others is a warning, CHECK_SLOWER a failure */
+    CHECK_KNOWN,   /* compared with the profile alone */
+} check_rule_t;
+#define CHECK_SLOW   0.05
+#define CHECK_SLOWER 0.15
+
+typedef struct check_fact {
+    const char *name, *advice;
+    /* What is compared with its equals: one of several facts of this name, such as a library, whose equal ones then
+     * share a row; of a speed, the kind of hardware. "": the only one. */
+    const char *item;
+    check_rule_t rule;
+    check_status_t unequal; /* of CHECK_SAME and CHECK_EQUAL: the status of hosts that differ */
+    double value;           /* NAN: the text is compared */
+    double tolerance;       /* relative difference up to which values are equal; in profiles too */
+} check_fact_t;
+
+/* Adds a fact. Texts are copied.
  *
- *   unequal  status of hosts whose text is not the most frequent one
- *   text     from local rank 0 of each host, cut at 120 bytes. "": none; if no host has one, the check is
- *            skipped. NULL: this host does not take part, for a reason reported elsewhere */
-err_t check_same(check_t *check, const char *name, check_status_t unequal, const char *advice,
+ *   format  the value, with its unit. "": none; where no host has one the fact is skipped */
+void check_fact(check_t *check, check_where_t where, const check_fact_t *fact, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+
+/* Texts of this host: CHECK_SAME, CHECK_EQUAL.
+ *
+ *   text  NULL: this host does not take part, for a reason reported elsewhere */
+void check_same(check_t *check, const char *name, check_status_t unequal, const char *advice,
+                const char *text);
+void check_equal(check_t *check, const char *name, check_status_t unequal, const char *advice,
                  const char *text);
 
 /* One check. A Collective one runs on all ranks and returns an error that all ranks agreed on, or one that

@@ -522,11 +522,12 @@ static err_t gpu_run(check_t *check)
     }
     mem_free(&all);
     if (err != ERR_OK || check->n_hosts == 1) return err;
-    TRY(check_same(check, "model", CHECK_WARN, "all ranks wait for the slowest; exclude hosts that differ",
-                   mine.has_gpu ? mine.name : NULL));
+    check_equal(check, "model", CHECK_WARN, "all ranks wait for the slowest; exclude hosts that differ",
+                mine.has_gpu ? mine.name : NULL);
     /* NULL on hosts where nvidia-smi failed, which was reported. */
-    return check_same(check, "GPU driver", CHECK_WARN, "install the same driver on all hosts",
-                      driver[0] ? driver : NULL);
+    check_equal(check, "GPU driver", CHECK_WARN, "install the same driver on all hosts",
+                driver[0] ? driver : NULL);
+    return ERR_OK;
 }
 
 const check_case_t check_gpu = {"gpu", "one GPU per rank, not in use by others; health of all GPUs", true,

@@ -110,13 +110,14 @@ static void judge_host_memory(check_t *check, const host_facts_t *f)
     check_status_t status = share < 256 * MB ? CHECK_FAIL : share < GB ? CHECK_WARN : CHECK_OK;
     if (f->memory_free < 0) status = CHECK_SKIP;
     check_measured(check, where, "free memory", status,
-                   "stop other programs on that host, or start fewer ranks", (double)f->memory_free,
-                   "%s of %s", figure_bytes((double)f->memory_free).text,
+                   "stop other programs on that host, or start fewer ranks",
+                   check_more((double)f->memory_free), "%s of %s", figure_bytes((double)f->memory_free).text,
                    figure_bytes((double)f->memory_total).text);
     if (f->swap_used > 64 * MB)
         check_measured(check, where, "swap", CHECK_WARN,
                        "the host ran out of memory: stop other programs, then swapoff -a",
-                       (double)f->swap_used, "%s in use", figure_bytes((double)f->swap_used).text);
+                       check_less((double)f->swap_used), "%s in use",
+                       figure_bytes((double)f->swap_used).text);
     else
         check_line(check, where, "swap", f->swap_used < 0 ? CHECK_SKIP : CHECK_OK, NULL, "not in use");
 }
@@ -134,7 +135,7 @@ static void judge_shm(check_t *check, const host_facts_t *f)
     if (f->shm_total < 0)
         check_line(check, check_host(check), "/dev/shm", CHECK_FAIL, advice, "not mounted");
     else
-        check_measured(check, check_host(check), "/dev/shm", status, advice, (double)f->shm_free,
+        check_measured(check, check_host(check), "/dev/shm", status, advice, check_more((double)f->shm_free),
                        status == CHECK_OK ? "%s free" : "%s free of %s for %d ranks",
                        figure_bytes((double)f->shm_free).text, figure_bytes((double)f->shm_total).text,
                        f->n_ranks);
@@ -189,8 +190,8 @@ static void judge_folder(check_t *check, const char *name, int64_t left, bool wr
                        : left < 256 * MB ? bad
                        : left < 2 * GB   ? CHECK_WARN
                                          : CHECK_OK,
-                       "remove old runs and logs, or choose another folder", (double)left, "%s free",
-                       figure_bytes((double)left).text);
+                       "remove old runs and logs, or choose another folder", check_more((double)left),
+                       "%s free", figure_bytes((double)left).text);
 }
 
 void host_judge(check_t *check, const host_facts_t *f)
@@ -236,8 +237,9 @@ void clock_judge(check_t *check, double offset_sec, double error_sec)
     double off = fmax(fabs(offset_sec) - error_sec, 0);
     check_status_t status = off > 60 ? CHECK_FAIL : off > 1 ? CHECK_WARN : CHECK_OK;
     /* A positive offset has to be added to this clock. */
-    check_measured(check, check_host(check), "wall clock", status, advice, off, "%.*f s %s rank 0's",
-                   off < 10 ? 3 : 0, fabs(offset_sec), offset_sec > 0 ? "behind" : "ahead of");
+    check_measured(check, check_host(check), "wall clock", status, advice, check_less(off),
+                   "%.*f s %s rank 0's", off < 10 ? 3 : 0, fabs(offset_sec),
+                   offset_sec > 0 ? "behind" : "ahead of");
 }
 
 static err_t clock_run(check_t *check)

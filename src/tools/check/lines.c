@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Packs each rank's lines as text and gathers them on rank 0, where table.c shows them. Compares texts of all hosts. */
+/* Packs each rank's lines as text and gathers them on rank 0, where facts.c judges facts and table.c shows all. */
 #include "tools/check/lines.h"
 
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -11,10 +12,10 @@
 
 const char *const check_status_names[] = {"ok", "skip", "warn", "fail", NULL};
 
-/* Head of a packed line; its four NUL-terminated texts follow. */
+/* Head of a packed line; its five NUL-terminated texts follow. */
 typedef struct head {
-    int64_t index, scope, status, measured;
-    double value;
+    int64_t index, scope, status, rule, measured, less;
+    double value, tolerance;
 } head_t;
 
 check_where_t check_rank(const check_t *check)
@@ -71,8 +72,8 @@ static void blank_controls(char *text)
         if ((unsigned char)*text < ' ' || *text == 127) *text = ' ';
 }
 
-static void append_line(check_t *check, const head_t *head, const char *name, const char *advice,
-                        const char *format, va_list args)
+static void append_line(check_t *check, const head_t *head, const char *name, const char *item,
+                        const char *advice, const char *format, va_list args)
 {
     char found[ERR_MESSAGE_MAX];
     vsnprintf(found, sizeof found, format, args);
@@ -80,30 +81,72 @@ static void append_line(check_t *check, const head_t *head, const char *name, co
     append_bytes(check, head, sizeof *head);
     append_text(check, check->current);
     append_text(check, name);
+    append_text(check, item);
     append_text(check, found);
-    append_text(check, advice && head->status > CHECK_SKIP ? advice : "");
+    append_text(check, advice && (head->rule || head->status > CHECK_SKIP) ? advice : "");
 }
 
 void check_line(check_t *check, check_where_t where, const char *name, check_status_t status,
                 const char *advice, const char *format, ...)
 {
     if (!where.speaks) return;
-    head_t head = {where.index, where.scope, status, false, 0};
+    const head_t head = {.index = where.index, .scope = where.scope, .status = status};
     va_list args;
     va_start(args, format);
-    append_line(check, &head, name, advice, format, args);
+    append_line(check, &head, name, "", advice, format, args);
     va_end(args);
 }
 
 void check_measured(check_t *check, check_where_t where, const char *name, check_status_t status,
-                    const char *advice, double value, const char *format, ...)
+                    const char *advice, check_value_t value, const char *format, ...)
 {
     if (!where.speaks) return;
-    head_t head = {where.index, where.scope, status, true, value};
+    const head_t head = {.index = where.index,
+                         .scope = where.scope,
+                         .status = status,
+                         .measured = true,
+                         .less = value.less,
+                         .value = value.value};
     va_list args;
     va_start(args, format);
-    append_line(check, &head, name, advice, format, args);
+    append_line(check, &head, name, "", advice, format, args);
     va_end(args);
+}
+
+void check_fact(check_t *check, check_where_t where, const check_fact_t *fact, const char *format, ...)
+{
+    if (!where.speaks) return;
+    const head_t head = {.index = where.index,
+                         .scope = where.scope,
+                         .status = fact->unequal,
+                         .rule = fact->rule,
+                         .measured = !isnan(fact->value),
+                         .value = fact->value,
+                         .tolerance = fact->tolerance};
+    va_list args;
+    va_start(args, format);
+    append_line(check, &head, fact->name, fact->item ? fact->item : "", fact->advice, format, args);
+    va_end(args);
+}
+
+static void add_text(check_t *check, check_fact_t fact, const char *text)
+{
+    fact.value = NAN;
+    if (text) check_fact(check, check_host(check), &fact, "%s", text);
+}
+
+void check_same(check_t *check, const char *name, check_status_t unequal, const char *advice,
+                const char *text)
+{
+    const check_fact_t fact = {.name = name, .advice = advice, .rule = CHECK_SAME, .unequal = unequal};
+    add_text(check, fact, text);
+}
+
+void check_equal(check_t *check, const char *name, check_status_t unequal, const char *advice,
+                 const char *text)
+{
+    const check_fact_t fact = {.name = name, .advice = advice, .rule = CHECK_EQUAL, .unequal = unequal};
+    add_text(check, fact, text);
 }
 
 /* Returns the text at *at and advances *at past it. */
@@ -125,10 +168,14 @@ err_t check_lines_unpack(const char *text, size_t n_bytes, check_lines_t *out)
         *line = (check_line_t){.scope = (check_scope_t)head.scope,
                                .index = (int)head.index,
                                .status = (check_status_t)head.status,
+                               .rule = (check_rule_t)head.rule,
                                .measured = head.measured != 0,
-                               .value = head.value};
+                               .less = head.less != 0,
+                               .value = head.value,
+                               .tolerance = head.tolerance};
         line->check = next_text(&at);
         line->name = next_text(&at);
+        line->item = next_text(&at);
         line->found = next_text(&at);
         line->advice = next_text(&at);
     }
@@ -171,57 +218,6 @@ void check_lines_free(check_lines_t *lines)
 {
     mem_free(&lines->line);
     mem_free(&lines->text);
+    arena_free(&lines->texts);
     lines->n = 0;
-}
-
-/* ---- A text compared over all hosts: those that differ from the majority ---- */
-enum { SAME_TEXT = 120 };
-
-typedef struct entry {
-    bool speaks; /* the host's local rank 0, and it has a text */
-    char text[SAME_TEXT + 1];
-} entry_t;
-
-/* The first rank with the most frequent text; -1: no host has one. */
-static int find_common(const entry_t *all, int size, bool *all_equal)
-{
-    int best = -1, best_count = 0, n = 0;
-    for (int r = 0; r < size; r++) {
-        int count = 0;
-        for (int other = 0; all[r].speaks && other < size; other++)
-            count += all[other].speaks && strcmp(all[r].text, all[other].text) == 0;
-        n += all[r].speaks;
-        if (count <= best_count) continue;
-        best_count = count;
-        best = r;
-    }
-    *all_equal = best_count == n;
-    return best;
-}
-
-err_t check_same(check_t *check, const char *name, check_status_t unequal, const char *advice,
-                 const char *text)
-{
-    static const char what[] = "comparing hosts";
-    comm_t *comm = check->comm;
-    check_where_t where = check_host(check);
-    entry_t mine = {.speaks = where.speaks && text}, *all = NULL;
-    bool all_equal;
-    if (mine.speaks) snprintf(mine.text, sizeof mine.text, "%s", text);
-    TRY(comm_agree(comm, mem_new_array(comm->size, sizeof *all, "values of hosts", &all), what));
-    err_t err = comm_allgather(comm, &mine, sizeof mine, all, what);
-    int common = err == ERR_OK ? find_common(all, comm->size, &all_equal) : -1;
-    if (common >= 0) {
-        const char *most = all[common].text[0] ? all[common].text : "none";
-        if (all_equal && !all[common].text[0])
-            check_line(check, check_job(check), name, CHECK_SKIP, NULL, "none on any host");
-        else if (!mine.speaks || strcmp(mine.text, all[common].text) == 0)
-            check_line(check, (check_where_t){where.scope, where.index, mine.speaks}, name, CHECK_OK, NULL,
-                       "%s", most);
-        else
-            check_line(check, where, name, unequal, advice, "%s; %s has %s",
-                       mine.text[0] ? mine.text : "none", check->ranks[common].host_name, most);
-    }
-    mem_free(&all);
-    return err;
 }

@@ -3,23 +3,27 @@
 #ifndef TOOLS_CHECK_LINES_H
 #define TOOLS_CHECK_LINES_H
 
-#include "tools/check/check.h"
 #include <stdio.h>
+
+#include "base/mem.h"
+#include "tools/check/check.h"
 
 typedef struct check_line {
     check_scope_t scope;
     int index; /* of the rank or the host; 0 for the job */
     check_status_t status;
-    bool measured;
-    double value;
-    const char *check, *name, *found, *advice; /* advice may be "" */
+    check_rule_t rule; /* CHECK_FINDING once it has been judged */
+    bool measured, less;
+    double value, tolerance;
+    const char *check, *name, *item, *found, *advice; /* item and advice may be "" */
 } check_line_t;
 
-/* The lines of all ranks, in rank order. Their texts point into `text`. */
+/* The lines of all ranks, in rank order. Their texts point into `text` and `texts`. */
 typedef struct check_lines {
     check_line_t *line;
     int64_t n;
     char *text;
+    arena_t texts;
 } check_lines_t;
 
 /* Collective. *out is empty on all ranks but 0. Free it with check_lines_free. */
@@ -29,11 +33,26 @@ void check_lines_free(check_lines_t *lines);
 /* Appends the packed lines of one rank (check_t's text) to `out`. */
 err_t check_lines_unpack(const char *text, size_t n_bytes, check_lines_t *out);
 
+/* ---- Judging facts, on rank 0 ---- */
+/* What a type of machine is: its facts, as --write-profile wrote them. */
+typedef struct check_profile check_profile_t;
+
+/* Reads a profile, before the checks. ERR_USAGE or ERR_DATA names the file and what is wrong. */
+err_t check_profile_read(const char *path, check_profile_t **out);
+void check_profile_free(check_profile_t **profile);
+/* Writes the facts that most hosts have. */
+err_t check_profile_write(const check_t *check, const check_lines_t *facts, const char *path);
+
+/* Turns facts into findings: gives them a status, and says what others have. Equal items of one name become one line.
+ *
+ *   profile  NULL: none */
+err_t check_facts_judge(check_t *check, const check_profile_t *profile, check_lines_t *lines);
+
 /* ---- Showing them, on rank 0 ---- */
 /* Equal lines of several hosts or ranks. */
 typedef struct check_row {
-    const check_line_t *line; /* the first; if measured, the one with the smallest value */
-    const check_line_t *last; /* if measured, the one with the greatest value */
+    const check_line_t *line; /* the first; if measured, the one with the worst value */
+    const check_line_t *last; /* if measured, the one with the best value */
 } check_row_t;
 
 typedef struct check_rows {

@@ -148,11 +148,12 @@ void load_compare(const load_snapshot_t *before, load_snapshot_t *after, const c
     facts->average = read_number("/proc/loadavg", -1);
 }
 
-/* ---- Judging. Everything here is a warning, because it can end before the job starts; --strict turns warnings into failures ---- */
+/* ---- Judging. What can end before the job starts is a warning; --strict turns warnings into failures ---- */
 static const double busy_share = 0.1;    /* of the job's CPUs */
 static const double busy_process = 0.5;  /* CPUs of one process: it halves the speed of a rank bound there */
 static const double stolen_share = 0.05; /* one tick of the kernel in 0.2 s */
 static const double got_share = 0.9;     /* of the fair share */
+static const double least_share = 0.5;   /* below it the job runs at less than half its speed: a failure */
 
 static void judge_cpus(check_t *check, const load_facts_t *f)
 {
@@ -172,7 +173,7 @@ static void judge_cpus(check_t *check, const load_facts_t *f)
             check, check_host(check), "CPUs in use", busy ? CHECK_WARN : CHECK_OK,
             "all ranks wait for the slowest: end those processes (numbers in parentheses), or leave "
             "the host out; unnamed ones are in another container",
-            f->busy, "%s%s", text, average);
+            check_less(f->busy), "%s%s", text, average);
 }
 
 static void judge_leftovers(check_t *check, const load_facts_t *f)
@@ -206,20 +207,21 @@ void load_judge(check_t *check, const load_facts_t *f)
                        f->stolen > stolen_share ? CHECK_WARN : CHECK_OK,
                        "the hypervisor gives these CPUs to other virtual machines: use dedicated cores, or "
                        "leave the host out",
-                       f->stolen, "%s of the CPU time", figure_share(f->stolen).text);
+                       check_less(f->stolen), "%s of the CPU time", figure_share(f->stolen).text);
 }
 
 void load_judge_rank(check_t *check, double got, double fair)
 {
     if (got >= got_share * fair)
-        check_measured(check, check_rank(check), "CPU time", CHECK_OK, NULL, got, "gets %s of a CPU",
-                       figure_share(got).text);
+        check_measured(check, check_rank(check), "CPU time", CHECK_OK, NULL, check_more(got),
+                       "gets %s of a CPU", figure_share(got).text);
     else /* rounded, so that ranks have equal lines */
         check_measured(
-            check, check_rank(check), "CPU time", CHECK_WARN,
+            check, check_rank(check), "CPU time",
+            got < least_share * fair && !check->options->allow_busy ? CHECK_FAIL : CHECK_WARN,
             "another process on the same core, another virtual machine, or a quota (docker --cpus, "
-            "cpu.max) takes the rest",
-            got, "gets about %s of a CPU", figure_share(0.1 * rint(10 * got)).text);
+            "cpu.max) takes the rest; --allow-busy lets the check pass",
+            check_more(got), "gets about %s of a CPU", figure_share(0.1 * rint(10 * got)).text);
 }
 
 /* ---- The check ---- */

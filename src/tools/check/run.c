@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/fs.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "cluster/hosts/topo.h"
@@ -83,14 +84,32 @@ static err_t run_check_case(check_t *check, const check_case_t *c)
     return ERR_OK;
 }
 
-/* Finds the worst status; shows the lines on rank 0. */
-static err_t show_results(check_t *check, const check_lines_t *lines, check_status_t *worst)
+/* On rank 0. */
+static err_t write_profile(const check_t *check, const check_lines_t *facts, bool ready)
 {
+    const char *path = check->options->write_profile;
+    if (!path) return ERR_OK;
+    if (ready) return check_profile_write(check, facts, path);
+    log_warn("%s is not written: only hosts that are ready have the facts of a profile", path);
+    return ERR_OK;
+}
+
+/* On rank 0: judges facts, finds the worst status, and shows all. */
+static err_t show_results(check_t *check, const check_profile_t *profile, check_lines_t *lines,
+                          check_status_t *worst)
+{
+    check_lines_t facts = {.n = lines->n};
+    if (check->comm->rank > 0) return ERR_OK;
+    TRY(mem_new_array(lines->n, sizeof *facts.line, "facts", &facts.line));
+    memcpy(facts.line, lines->line, (size_t)lines->n * sizeof *facts.line);
+    err_t err = check_facts_judge(check, profile, lines);
     for (int64_t i = 0; i < lines->n; i++)
         if (lines->line[i].status > *worst) *worst = lines->line[i].status;
-    if (check->comm->rank > 0) return ERR_OK;
-    TRY(check_show_table(check, lines));
-    return check->options->json ? check_show_json(check, lines, check->options->json) : ERR_OK;
+    if (err == ERR_OK) err = check_show_table(check, lines);
+    if (err == ERR_OK && check->options->json) err = check_show_json(check, lines, check->options->json);
+    if (err == ERR_OK) err = write_profile(check, &facts, !check_prevents(check, *worst));
+    mem_free(&facts.line);
+    return err;
 }
 
 /* On rank 0, before the check begins. */
@@ -115,13 +134,13 @@ static err_t run_chosen(check_t *check)
     return ERR_OK;
 }
 
-static err_t run_checks(check_t *check)
+static err_t run_checks(check_t *check, const check_profile_t *profile)
 {
     check_lines_t lines;
     check_status_t worst = CHECK_OK;
     TRY(run_chosen(check));
     TRY(check_lines_gather(check, &lines));
-    err_t err = comm_agree(check->comm, show_results(check, &lines, &worst), "writing the results");
+    err_t err = comm_agree(check->comm, show_results(check, profile, &lines, &worst), "writing the results");
     check_lines_free(&lines);
     TRY(err);
     int32_t result = worst;
@@ -131,18 +150,31 @@ static err_t run_checks(check_t *check)
     return comm_agree(check->comm, ready ? ERR_OK : ERR_GATE, "the result");
 }
 
+/* On rank 0, before the checks: files that would fail after them. */
+static err_t prepare_files(const check_t *check, check_profile_t **profile)
+{
+    const check_options_t *o = check->options;
+    if (check->comm->rank > 0) return ERR_OK;
+    if (o->json) TRY(fs_check_target(o->json));
+    if (o->write_profile) TRY(fs_check_target(o->write_profile));
+    return o->profile ? check_profile_read(o->profile, profile) : ERR_OK;
+}
+
 err_t check_run(const check_options_t *options, void (*abort_job)(err_t code))
 {
     check_t check = {.options = options};
     runtime_t runtime;
+    check_profile_t *profile = NULL;
     err_t err = runtime_open_comm(&options->runtime, abort_job, &runtime);
     check.comm = runtime.comm;
+    if (err == ERR_OK) err = comm_agree(check.comm, prepare_files(&check, &profile), "reading the profile");
     if (err == ERR_OK) err = find_ranks(&check);
     if (err == ERR_OK) err = open_check_backend(&check);
     runtime.backend = check.backend;
-    if (err == ERR_OK) err = run_checks(&check);
+    if (err == ERR_OK) err = run_checks(&check, profile);
     mem_free(&check.text);
     mem_free(&check.ranks);
+    check_profile_free(&profile);
     /* The table shows what failed. */
     runtime_close(&runtime, err == ERR_GATE ? ERR_OK : err);
     return err;

@@ -137,8 +137,8 @@ static void look_for_tokens(check_t *check, shared_t *s)
     double sec = clock_sec() - start;
     if (n_missing == 0 && check->n_hosts > 1)
         check_measured(check, check_host(check), "files of others", sec > 1 ? CHECK_WARN : CHECK_OK,
-                       "attribute caching delays new files: mount with noac or a small actimeo", sec,
-                       "within %.2f s", sec);
+                       "attribute caching delays new files: mount with noac or a small actimeo",
+                       check_less(sec), "within %.2f s", sec);
 }
 
 /* Collective. Writes each host's token and finds out which hosts see it. */
@@ -192,7 +192,7 @@ static void judge_sharing(check_t *check, const shared_t *s)
 static void shared_judge_latency(check_t *check, double sec)
 {
     check_measured(check, check_host(check), "small file", sec > 0.1 ? CHECK_WARN : CHECK_OK,
-                   "the file server is slow or far: keep data on local disks", 1e3 * sec, "%s",
+                   "the file server is slow or far: keep data on local disks", check_less(1e3 * sec), "%s",
                    figure_time(sec).text);
 }
 
@@ -200,7 +200,7 @@ static void shared_judge_speed(check_t *check, const char *name, double bytes_pe
 {
     check_measured(check, check_host(check), name, bytes_per_sec < 10e6 ? CHECK_WARN : CHECK_OK,
                    "checkpoints and data will be slow: check the mount and the network to its server",
-                   bytes_per_sec, "%s", figure_bandwidth(bytes_per_sec).text);
+                   check_more(bytes_per_sec), "%s", figure_bandwidth(bytes_per_sec).text);
 }
 
 /* Median time to create, stat and remove a small file. */
@@ -289,8 +289,7 @@ static err_t examine_folder(check_t *check, shared_t *s)
     judge_sharing(check, s);
     bool there = s->speaks && !s->hangs && fs_exists(s->folder);
     if (there) io_filesystem(s->folder, type, sizeof type);
-    TRY(check_same(check, "file system", CHECK_WARN, "mount it the same way on all hosts",
-                   there ? type : NULL));
+    check_same(check, "file system", CHECK_WARN, "mount it the same way on all hosts", there ? type : NULL);
     bool shared = s->wrote[0]; /* with one host, writable suffices */
     for (int host = 0; host < check->n_hosts; host++)
         shared &= check->n_hosts == 1 || shared_mutual(s->seen, check->n_hosts, host, s->root);

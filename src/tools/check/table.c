@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Shows what was found, on rank 0: rows as a table of 80 columns, then advice and the verdict; as JSON. */
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -36,8 +37,11 @@ err_t check_rows_new(const check_t *check, const check_lines_t *lines, check_row
         while (r < out->n && !row_accepts(&out->row[r], line)) r++;
         if (r == out->n) out->row[out->n++] = (check_row_t){line, line};
         check_row_t *row = &out->row[r];
-        if (line->value < row->line->value) row->line = line;
-        if (line->value > row->last->value) row->last = line;
+        const check_line_t *least = row->line->less ? row->last : row->line;
+        const check_line_t *most = row->line->less ? row->line : row->last;
+        if (line->value < least->value) least = line;
+        if (line->value > most->value) most = line;
+        *row = line->less ? (check_row_t){most, least} : (check_row_t){least, most};
         out->of_line[i] = r;
     }
     return err;
@@ -157,13 +161,19 @@ static const char *status_text(check_status_t status)
     return status == CHECK_FAIL ? "FAIL" : check_status_names[status];
 }
 
-/* The finding of a row, or its range. */
+/* The finding of a row, or its range: the worst, the best, and their ratio. */
 static void found_text(const check_row_t *row, char *out, size_t n_bytes)
 {
-    if (row->last != row->line && strcmp(row->last->found, row->line->found) != 0)
-        snprintf(out, n_bytes, "%s … %s", row->line->found, row->last->found);
-    else
+    const double a = fabs(row->line->value), b = fabs(row->last->value), least = fmin(a, b),
+                 most = fmax(a, b);
+    char factor[32] = "";
+    if (row->last == row->line || strcmp(row->last->found, row->line->found) == 0) {
         snprintf(out, n_bytes, "%s", row->line->found);
+        return;
+    }
+    if (least > 0 && most >= 1.05 * least)
+        snprintf(factor, sizeof factor, most < 10 * least ? " (%.1f×)" : " (%.0f×)", most / least);
+    snprintf(out, n_bytes, "%s … %s%s", row->line->found, row->last->found, factor);
 }
 
 static void table_check_row(const check_t *check, const check_rows_t *rows, int i, table_t *table)

@@ -244,8 +244,8 @@ static err_t hash_file(const char *path, char out[HASH_TEXT])
     return ERR_OK;
 }
 
-/* Collective. Compares the hash of a file that every host needs; a host that cannot read it reports that. */
-static err_t compare_file(check_t *check, const char *name, const char *path, const char *advice)
+/* The hash of a file that every host needs; a host that cannot read it reports that. */
+static void compare_file(check_t *check, const char *name, const char *path, const char *advice)
 {
     char hash[HASH_TEXT] = "";
     bool speaks = check_host(check).speaks, own = strcmp(path, own_binary) == 0;
@@ -253,7 +253,7 @@ static err_t compare_file(check_t *check, const char *name, const char *path, co
     if (err != ERR_OK) advice = check_hung_advice;
     if (err == ERR_OK && speaks) err = hash_file(path, hash);
     if (err != ERR_OK) check_line(check, check_host(check), name, CHECK_FAIL, advice, "%s", err_message());
-    return check_same(check, name, CHECK_FAIL, advice, err == ERR_OK ? hash : NULL);
+    check_same(check, name, CHECK_FAIL, advice, err == ERR_OK ? hash : NULL);
 }
 
 /* Collective. The argument of --data, or what rank 0 would choose for `train`. */
@@ -304,46 +304,43 @@ static err_t compare_data(check_t *check)
                    : usable        ? "docs/data.md shows how a folder of images has to look"
                                    : advice,
                    "%s", err_message());
-    TRY(check_same(check, "data", CHECK_FAIL, advice, err == ERR_OK ? hash : NULL));
+    check_same(check, "data", CHECK_FAIL, advice, err == ERR_OK ? hash : NULL);
     if (!check->options->content) return ERR_OK;
     int32_t failed = err != ERR_OK;
     TRY(comm_allreduce(check->comm, &failed, 1, DTYPE_I32, COMM_MAX, "comparing data"));
     return failed ? ERR_OK : check_content(check, where);
 }
 
-static err_t compare_libraries(check_t *check)
+static void compare_libraries(check_t *check)
 {
     static const char same[] = "install the same version on all hosts";
     char text[256];
     struct utsname os;
     comm_describe(check->comm, text, sizeof text);
-    TRY(check_same(check, "MPI", CHECK_FAIL,
-                   "install the same MPI on all hosts; check PATH and LD_LIBRARY_PATH", text));
+    check_equal(check, "MPI", CHECK_FAIL, "install the same MPI on all hosts; check PATH and LD_LIBRARY_PATH",
+                text);
     comm_library_version("nccl", text, sizeof text);
-    TRY(check_same(check, "NCCL", CHECK_FAIL, "install the same NCCL on all hosts; check LD_LIBRARY_PATH",
-                   text));
+    check_equal(check, "NCCL", CHECK_FAIL, "install the same NCCL on all hosts; check LD_LIBRARY_PATH", text);
     h5_version(text, sizeof text);
-    TRY(check_same(check, "HDF5", CHECK_WARN, same, text));
-    TRY(check_same(check, "C library", CHECK_WARN, same, gnu_get_libc_version()));
-    snprintf(text, sizeof text, "%s", uname(&os) == 0 ? os.release : "");
-    TRY(check_same(check, "kernel", CHECK_WARN, "update the hosts to the same kernel", text));
+    check_equal(check, "HDF5", CHECK_WARN, same, text);
+    check_equal(check, "C library", CHECK_WARN, same, gnu_get_libc_version());
+    check_equal(check, "kernel", CHECK_WARN, "update the hosts to the same kernel",
+                uname(&os) == 0 ? os.release : "");
     machine_cpu_t cpu;
     machine_cpu(&cpu);
     snprintf(text, sizeof text, "%s%s%s", cpu.name, cpu.type[0] ? ", " : "", cpu.type);
-    return check_same(check, "CPU", CHECK_WARN, "all ranks wait for the slowest; exclude hosts that differ",
-                      text);
+    check_equal(check, "CPU", CHECK_WARN, "all ranks wait for the slowest; exclude hosts that differ", text);
 }
 
 static err_t versions_run(check_t *check)
 {
-    TRY(compare_file(
+    compare_file(
         check, "dptrain", own_binary,
-        "copy the same binary to all hosts (scripts/on_hosts.sh --copy), or start it from a shared folder"));
-    TRY(compare_libraries(check));
+        "copy the same binary to all hosts (scripts/on_hosts.sh --copy), or start it from a shared folder");
+    compare_libraries(check);
     if (check->options->config)
-        TRY(compare_file(
-            check, "config", check->options->config,
-            "copy the file to all hosts (scripts/on_hosts.sh --copy), or put it in a shared folder"));
+        compare_file(check, "config", check->options->config,
+                     "copy the file to all hosts (scripts/on_hosts.sh --copy), or put it in a shared folder");
     return compare_data(check);
 }
 
