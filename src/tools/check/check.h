@@ -40,6 +40,12 @@ typedef struct check_rank {
     char host_name[TOPO_HOST_MAX + 8];
 } check_rank_t;
 
+/* What a host's network interfaces and its TCP have counted; -1: unknown. */
+typedef struct net_counters {
+    int64_t packets, errors, dropped; /* of all interfaces, both ways */
+    int64_t segments, again;          /* sent by TCP; of these, sent again */
+} net_counters_t;
+
 typedef struct check {
     const check_options_t *options;
     comm_t *comm;
@@ -50,9 +56,12 @@ typedef struct check {
     const backend_device_t *device;       /* this rank's GPU; NULL for host backends */
     char why[BACKEND_WHY_MAX];            /* why --device auto chose no better backend; "" */
     char why_no_backend[ERR_MESSAGE_MAX]; /* reported by gpu.c */
-    int n_devices;       /* ranks with a GPU; the same on all ranks. comm_use_device has not been called */
-    const char *current; /* name of the running check */
-    char *text;          /* packed lines of this rank; see lines.h */
+    int n_devices;  /* ranks with a GPU; the same on all ranks. comm_use_device has not been called */
+    bool unreached; /* the check `reach` found hosts that do not reach each other */
+    double link_bits_per_sec; /* the slowest negotiated rate of the hosts' links; 0: unknown */
+    net_counters_t counters;  /* before the network was used */
+    const char *current;      /* name of the running check */
+    char *text;               /* packed lines of this rank; see lines.h */
     size_t n_text;
     err_t status; /* of allocating `text` */
 } check_t;
@@ -72,6 +81,8 @@ check_where_t check_job(const check_t *check);
 check_where_t check_other_host(int host);
 
 const char *check_host_name(const check_t *check, int host);
+/* Sets out[n_hosts] to the first rank of each host. */
+void check_leaders(const check_t *check, int *out);
 
 /* Adds a line. Not collective. Texts are copied. Lines with equal texts become one row, so do not name this
  * rank or host in them.

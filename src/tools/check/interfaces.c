@@ -1,17 +1,26 @@
 /* SPDX-License-Identifier: MIT */
-/* Lists a host's network addresses and groups those of all hosts into subnets. */
+/* What a host has for its network: addresses, which are grouped into subnets over all hosts; links and their counters; what the
+ * names of other hosts resolve to. */
 #include <arpa/inet.h>
+#include <dirent.h>
 #include <ifaddrs.h>
+#include <inttypes.h>
+#include <math.h>
 #include <net/if.h>
+#include <netdb.h>
 #include <netinet/in.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/fs.h"
+#include "base/mem.h"
+#include "base/process.h"
 #include "cluster/watch/tcp.h"
 #include "tools/check/network.h"
 
-static net_text_t net_address_text(const net_address_t *a)
+net_text_t net_address_text(const net_address_t *a)
 {
     net_text_t out;
     if (!inet_ntop(a->family == 4 ? AF_INET : AF_INET6, a->bytes, out.text, sizeof out.text))
@@ -96,6 +105,13 @@ const net_address_t *net_find(const net_host_t *host, const net_subnet_t *subnet
     return NULL;
 }
 
+static int count_addresses(const net_host_t *host, const net_subnet_t *subnet)
+{
+    int n = 0;
+    for (int i = 0; i < host->n; i++) n += same_subnet(&host->address[i], &subnet->first);
+    return n;
+}
+
 static bool list_names(const char *list, const net_address_t *a)
 {
     return tcp_list_names(list, a->interface, a->family == 4 ? AF_INET : AF_INET6, a->bytes, a->prefix);
@@ -152,12 +168,14 @@ int net_subnets(const net_host_t *hosts, int n_hosts, net_subnet_t out[NET_SUBNE
             if (hosts[h].address[i].family == 4 || !only_v4)
                 add_subnet(&hosts[h], &hosts[h].address[i], out, &n);
     for (int i = 0; i < n; i++) {
-        int n_same = 0;
+        int n_same = 0, n_addresses = 0;
         for (int h = 0; h < n_hosts; h++) {
             out[i].n_hosts += net_find(&hosts[h], &out[i]) != NULL;
+            n_addresses += count_addresses(&hosts[h], &out[i]);
             n_same += has_same_address(&hosts[h], &out[i].first);
         }
-        out[i].bridge = n_same > 1;
+        /* A host with another address beside it is no bridge: it took the address of a host (judge_duplicates). */
+        out[i].bridge = n_same > 1 && 2 * n_same > out[i].n_hosts && n_addresses == out[i].n_hosts;
     }
     qsort(out, (size_t)n, sizeof *out, compare_subnets);
     return n;
@@ -201,6 +219,22 @@ static void judge_bridge(check_t *check, const net_subnet_t *s)
         check_line(check, check_job(check), "bridge", CHECK_WARN, choose,
                    "%s %s has the same address on several hosts", s->first.interface,
                    net_subnet_text(&s->first).text);
+}
+
+/* An address of two hosts: packets to it reach either. Names the host that has another one beside it. */
+static void judge_duplicates(check_t *check, const net_host_t *hosts, const net_subnet_t *s)
+{
+    for (int a = 0; a < check->n_hosts; a++)
+        for (int i = 0; i < hosts[a].n; i++)
+            for (int b = a + 1; b < check->n_hosts; b++) {
+                const net_address_t *address = &hosts[a].address[i];
+                if (!same_subnet(address, &s->first) || !has_same_address(&hosts[b], address)) continue;
+                const bool first = count_addresses(&hosts[a], s) > count_addresses(&hosts[b], s);
+                check_line(check, check_other_host(first ? a : b), "address", CHECK_FAIL,
+                           "an address belongs to one host: remove it from the other (ip address del)",
+                           "%s is an address of %s, too", net_address_text(address).text,
+                           check_host_name(check, first ? b : a));
+            }
 }
 
 /* Each host must have an interface that MPI's selection includes. */
@@ -259,6 +293,251 @@ void net_judge(check_t *check, const net_host_t *hosts, const net_subnet_t *subn
             judge_bridge(check, s);
         else if (s->n_hosts < check->n_hosts && (any || !routed))
             judge_partial(check, hosts, s);
+        if (!s->bridge) judge_duplicates(check, hosts, s);
     }
     judge_include(check, hosts, subnets, n_subnets);
+}
+
+/* ---- Links ---- */
+static int64_t read_count(const char *folder, const char *file)
+{
+    char path[FS_PATH_MAX], line[32];
+    int64_t n;
+    return fs_join(path, folder, file) == ERR_OK && fs_read_line(path, line, sizeof line) &&
+                   sscanf(line, "%" SCNd64, &n) == 1
+               ? n
+               : -1;
+}
+
+void net_link_read(const char *folder, const char *interface, net_link_t *out)
+{
+    char link[FS_PATH_MAX], path[FS_PATH_MAX];
+    *out = (net_link_t){0};
+    if (fs_join(link, folder, interface) != ERR_OK || fs_join(path, link, "duplex") != ERR_OK) return;
+    const int64_t mtu = read_count(link, "mtu"), rate = read_count(link, "speed");
+    out->mtu = mtu > 0 && mtu < INT32_MAX ? (int32_t)mtu : 0;
+    out->mbit_per_sec =
+        rate > 0 ? rate : 0; /* the kernel asks the driver, as ethtool does; -1: it does not know */
+    if (fs_read_line(path, out->duplex, sizeof out->duplex) && strcmp(out->duplex, "unknown") == 0)
+        out->duplex[0] = '\0';
+}
+
+void net_link_facts(check_t *check, const net_link_t *link)
+{
+    const check_fact_t mtu = {.name = "MTU",
+                              .advice =
+                                  "large packets to or from that host are lost: ip link set DEVICE mtu N",
+                              .rule = CHECK_EQUAL,
+                              .unequal = CHECK_FAIL,
+                              .value = link->mtu};
+    const check_fact_t rate = {
+        .name = "link rate",
+        .advice = "check cable, transceiver and switch port (ethtool DEVICE): it negotiated less",
+        .rule = CHECK_EQUAL,
+        .unequal = CHECK_FAIL,
+        .value = (double)link->mbit_per_sec};
+    if (link->mtu > 0) check_fact(check, check_host(check), &mtu, "%d bytes", link->mtu);
+    if (link->mbit_per_sec > 0)
+        check_fact(check, check_host(check), &rate, "%g Gbit/s", 1e-3 * (double)link->mbit_per_sec);
+    if (link->duplex[0])
+        check_equal(check, "duplex", CHECK_FAIL,
+                    "the link negotiated half duplex: check cable and switch port", link->duplex);
+}
+
+/* ---- Counters ---- */
+void net_counters_read(const char *net, const char *snmp, net_counters_t *out)
+{
+    static const struct {
+        const char *file;
+        size_t field;
+    } counters[] = {
+        {"statistics/rx_packets", offsetof(net_counters_t, packets)},
+        {"statistics/tx_packets", offsetof(net_counters_t, packets)},
+        {"statistics/rx_errors", offsetof(net_counters_t, errors)},
+        {"statistics/tx_errors", offsetof(net_counters_t, errors)},
+        {"statistics/rx_dropped", offsetof(net_counters_t, dropped)},
+        {"statistics/tx_dropped", offsetof(net_counters_t, dropped)},
+    };
+    char path[FS_PATH_MAX], line[512];
+    *out = (net_counters_t){.segments = -1, .again = -1};
+    DIR *dir = opendir(net);
+    for (struct dirent *entry; dir && (entry = readdir(dir));) {
+        if (entry->d_name[0] == '.' || strcmp(entry->d_name, "lo") == 0 ||
+            fs_join(path, net, entry->d_name) != ERR_OK)
+            continue;
+        for (size_t i = 0; i < sizeof counters / sizeof *counters; i++) {
+            const int64_t n = read_count(path, counters[i].file);
+            if (n > 0) *(int64_t *)((char *)out + counters[i].field) += n;
+        }
+    }
+    if (dir) closedir(dir);
+    FILE *file = fopen(snmp, "re");
+    while (file && fgets(line, sizeof line, file)) {
+        long long sent, again;
+        /* RtoAlgorithm RtoMin RtoMax MaxConn ActiveOpens PassiveOpens AttemptFails EstabResets CurrEstab InSegs OutSegs
+         * RetransSegs: the second line has the numbers. */
+        if (sscanf(line, "Tcp: %*d %*d %*d %*d %*d %*d %*d %*d %*d %*d %lld %lld", &sent, &again) != 2)
+            continue;
+        out->segments = sent;
+        out->again = again;
+    }
+    if (file) fclose(file);
+}
+
+void net_counters_judge(check_t *check, const net_counters_t *now)
+{
+    static const char advice[] =
+        "check cable, transceiver, switch port and ring buffers (ethtool -S DEVICE, ethtool -g DEVICE)";
+    const net_counters_t *before = &check->counters;
+    const int64_t errors = now->errors - before->errors, dropped = now->dropped - before->dropped;
+    const int64_t packets = now->packets - before->packets, sent = now->segments - before->segments;
+    if (errors > 0)
+        check_line(check, check_host(check), "packet errors", CHECK_WARN, advice,
+                   "%" PRId64 " during the check", errors);
+    else if (now->errors > 0)
+        check_line(check, check_host(check), "packet errors", CHECK_OK, NULL,
+                   "none now, %" PRId64 " since boot", now->errors);
+    else
+        check_line(check, check_host(check), "packet errors", CHECK_OK, NULL, "none");
+    if (dropped > packets / 1000)
+        check_line(check, check_host(check), "dropped packets", CHECK_WARN, advice, "%" PRId64 " of %" PRId64,
+                   dropped, packets);
+    if (now->segments < 0 || sent < 1) return;
+    const double share = (double)(now->again - before->again) / (double)sent;
+    check_measured(check, check_host(check), "retransmits", share > 0.01 ? CHECK_WARN : CHECK_OK,
+                   "packets are lost, or arrive late: the row packet loss names the hosts", check_less(share),
+                   "%.3g %% of what TCP sent", 100 * share);
+}
+
+/* ---- Names ---- */
+/* A thread that asks the resolver, which has no deadline. Whoever of the two comes last frees it. */
+typedef struct resolver {
+    pthread_mutex_t lock;
+    pthread_cond_t done;
+    net_name_t *names;
+    char (*text)[256]; /* of the names, which may end before the thread does */
+    int n, n_done, n_owners;
+} resolver_t;
+
+static void resolver_leave(resolver_t *r)
+{
+    pthread_mutex_lock(&r->lock);
+    const bool last = --r->n_owners == 0;
+    pthread_mutex_unlock(&r->lock);
+    if (!last) return;
+    pthread_cond_destroy(&r->done);
+    pthread_mutex_destroy(&r->lock);
+    mem_free(&r->names);
+    mem_free(&r->text);
+    mem_free(&r);
+}
+
+static void resolve_name(const char *text, net_name_t *out)
+{
+    const struct addrinfo hints = {.ai_socktype = SOCK_STREAM};
+    struct addrinfo *list = NULL;
+    out->n = -1;
+    if (getaddrinfo(text, NULL, &hints, &list) != 0) return;
+    out->n = 0;
+    for (const struct addrinfo *i = list; i && out->n < NAME_MAX_ADDRESSES; i = i->ai_next) {
+        net_address_t *a = &out->address[out->n];
+        struct sockaddr_in v4;
+        struct sockaddr_in6 v6;
+        *a = (net_address_t){.family = i->ai_family == AF_INET ? 4 : 6};
+        if (i->ai_family == AF_INET) {
+            memcpy(&v4, i->ai_addr, sizeof v4);
+            memcpy(a->bytes, &v4.sin_addr, 4);
+        } else if (i->ai_family == AF_INET6) {
+            memcpy(&v6, i->ai_addr, sizeof v6);
+            memcpy(a->bytes, &v6.sin6_addr, 16);
+        }
+        out->n += !is_local(a);
+    }
+    freeaddrinfo(list);
+}
+
+static void *resolve_all(void *context)
+{
+    resolver_t *r = context;
+    for (int i = 0; i < r->n; i++) {
+        net_name_t name = {.n = -1};
+        resolve_name(r->text[i], &name);
+        pthread_mutex_lock(&r->lock);
+        name.name = r->names[i].name;
+        r->names[i] = name;
+        r->n_done = i + 1;
+        const bool alone = r->n_owners == 1;
+        pthread_cond_signal(&r->done);
+        pthread_mutex_unlock(&r->lock);
+        if (alone) break;
+    }
+    resolver_leave(r);
+    return NULL;
+}
+
+err_t net_resolve(net_name_t *names, int n, double timeout_sec)
+{
+    resolver_t *r;
+    pthread_t thread;
+    for (int i = 0; i < n; i++) names[i].n = -1;
+    TRY(mem_new(sizeof *r, "resolving names", &r));
+    *r = (resolver_t){.lock = PTHREAD_MUTEX_INITIALIZER, .n = n, .n_owners = 1};
+    thread_cond_init(&r->done);
+    err_t err = mem_new_array(n, sizeof *r->names, "resolving names", &r->names);
+    if (err == ERR_OK) err = mem_new_array(n, sizeof *r->text, "resolving names", &r->text);
+    for (int i = 0; err == ERR_OK && i < n; i++) {
+        r->names[i] = names[i];
+        snprintf(r->text[i], sizeof r->text[i], "%s", names[i].name);
+    }
+    const struct timespec end = thread_time_after(timeout_sec);
+    pthread_mutex_lock(&r->lock);
+    if (err == ERR_OK && thread_start(&thread, resolve_all, r) == 0) {
+        r->n_owners = 2;
+        pthread_detach(thread);
+        while (r->n_done < n && pthread_cond_timedwait(&r->done, &r->lock, &end) == 0) continue;
+        memcpy(names, r->names, (size_t)n * sizeof *names);
+    }
+    pthread_mutex_unlock(&r->lock);
+    resolver_leave(r);
+    return err;
+}
+
+void net_judge_names(check_t *check, const net_host_t *hosts, const net_name_t *names)
+{
+    static const char advice[] =
+        "the same name is to lead to the same host everywhere: compare /etc/hosts and DNS of that host "
+        "with those of the others (getent hosts NAME)";
+    int n_known = 0, n_bad = 0, n_others = 0;
+    for (int h = 0; h < check->n_hosts; h++) n_known += h != check->host && names[h].n >= 0;
+    for (int h = 0; h < check->n_hosts; h++) {
+        if (h == check->host) continue; /* many hosts have 127.0.1.1 for themselves */
+        n_others++;
+        bool right = names[h].n == 0;
+        int other = -1; /* a host that has an address which this one has not */
+        for (int i = 0; i < names[h].n; i++) {
+            const bool own = has_same_address(&hosts[h], &names[h].address[i]);
+            right |= own;
+            for (int k = 0; !own && k < check->n_hosts; k++)
+                if (has_same_address(&hosts[k], &names[h].address[i])) other = k;
+        }
+        if (names[h].n < 0 && n_known > 0)
+            check_line(check, check_host(check), "names", CHECK_WARN, advice, "%s does not resolve",
+                       names[h].name);
+        else if (other >= 0)
+            check_line(check, check_host(check), "names", CHECK_FAIL, advice,
+                       "%s is %s here, an address of %s", names[h].name,
+                       net_address_text(&names[h].address[0]).text, check_host_name(check, other));
+        else if (names[h].n > 0 && !right)
+            check_line(check, check_host(check), "names", CHECK_WARN, advice,
+                       "%s is %s here, which it does not have", names[h].name,
+                       net_address_text(&names[h].address[0]).text);
+        else
+            continue;
+        n_bad++;
+    }
+    if (n_bad > 0) return;
+    if (n_known == 0)
+        check_line(check, check_host(check), "names", CHECK_SKIP, NULL, "host names do not resolve");
+    else
+        check_line(check, check_host(check), "names", CHECK_OK, NULL, "all %d other hosts", n_others);
 }

@@ -50,6 +50,12 @@ const char *check_host_name(const check_t *check, int host)
     return "?";
 }
 
+void check_leaders(const check_t *check, int *out)
+{
+    for (int r = 0; r < check->comm->size; r++)
+        if (check->ranks[r].local_rank == 0) out[check->ranks[r].host] = r;
+}
+
 static void append_bytes(check_t *check, const void *data, size_t n_bytes)
 {
     if (check->status == ERR_OK)

@@ -58,8 +58,57 @@ typedef struct net_text {
 void net_judge(check_t *check, const net_host_t *hosts, const net_subnet_t *subnets, int n_subnets,
                bool routed);
 
+net_text_t net_address_text(const net_address_t *a); /* "10.0.0.1" */
+
+/* A link as its driver negotiated it, and how large packets may be. 0, "": unknown. */
+typedef struct net_link {
+    int32_t mtu;
+    int64_t mbit_per_sec;
+    char duplex[12];
+} net_link_t;
+/* Reads FOLDER/INTERFACE.
+ *
+ *   folder  /sys/class/net */
+void net_link_read(const char *folder, const char *interface, net_link_t *out);
+/* Adds facts about this host's link to the others. */
+void net_link_facts(check_t *check, const net_link_t *link);
+
+/* Reads what this host's interfaces and its TCP have counted since boot.
+ *
+ *   net, snmp  /sys/class/net and /proc/net/snmp */
+void net_counters_read(const char *net, const char *snmp, net_counters_t *out);
+/* Adds lines about what they counted since check->counters was read. */
+void net_counters_judge(check_t *check, const net_counters_t *now);
+
+/* ---- Names ---- */
+enum { NAME_MAX_ADDRESSES = 8 };
+
+/* What a name resolves to on this host. */
+typedef struct net_name {
+    const char *name;
+    int n;                                     /* -1: it does not resolve, or not in time */
+    net_address_t address[NAME_MAX_ADDRESSES]; /* family and bytes */
+} net_name_t;
+
+/* Resolves names, for up to timeout_sec together. ERR_SYSTEM without memory. */
+err_t net_resolve(net_name_t *names, int n, double timeout_sec);
+
+/* Adds a line about this host: names of other hosts that lead to a third one, or nowhere.
+ *
+ *   names  [n_hosts] */
+void net_judge_names(check_t *check, const net_host_t *hosts, const net_name_t *names);
+
 /* ---- TCP connections ---- */
-typedef enum reach { REACH_OK, REACH_REFUSED, REACH_TIMEOUT, REACH_NO_ROUTE, REACH_ERROR } reach_t;
+/* Each host listens and answers with who it is. REACH_OTHER: another machine answered, host result - REACH_OTHER - 1 of the
+ * job, or an unknown one (REACH_OTHER itself). */
+typedef enum reach {
+    REACH_OK,
+    REACH_REFUSED,
+    REACH_TIMEOUT,
+    REACH_NO_ROUTE,
+    REACH_ERROR,
+    REACH_OTHER
+} reach_t;
 
 /* A range of ports; both 0: the kernel chooses. */
 typedef struct reach_ports {
@@ -70,23 +119,50 @@ err_t reach_ports_parse(const char *option, const char *text, reach_ports_t *out
 /* The range set by Open MPI's btl_tcp_port_min_v4 and …_range_v4, if any. */
 reach_ports_t reach_ports_environment(void);
 
-/* Listens on all addresses of a family (4 or 6), on the first free port of the range. Returns the
- * socket, or -1 with errno. */
-int reach_listen(int family, reach_ports_t ports, int *port);
+/* What a host answers. */
+typedef struct reach_hello {
+    char magic[8];
+    uint64_t job;
+    int32_t host;
+} reach_hello_t;
+
+typedef struct reach_server reach_server_t;
+/* Listens on all addresses of a family (4 or 6), on the first free port of the range, and answers in a thread, which reads and
+ * drops what it gets. ERR_SYSTEM: no port, or no thread. */
+err_t reach_serve(int family, reach_ports_t ports, uint64_t job, int host, reach_server_t **out);
+int reach_server_port(const reach_server_t *server);
+void reach_server_stop(reach_server_t **server); /* NULL inside is fine */
 
 /* Connects to n hosts concurrently, for up to timeout_sec. */
 typedef struct reach_target {
     const net_address_t *to; /* NULL: skip */
-    int port;
-    reach_t result;
+    int port, host;
+    int32_t result;
 } reach_target_t;
-void reach_connect(reach_target_t *targets, int n, double timeout_sec);
+void reach_connect(reach_target_t *targets, int n, uint64_t job, double timeout_sec);
 
 /* Adds lines about hosts and pairs that fail; called on one rank. Returns the number of failing pairs.
  *
  *   results  [n_hosts × n_hosts] of reach_t, from the row's host to the column's
  *   what     name of the lines */
 int reach_judge(check_t *check, const int32_t *results, const char *what);
+
+/* ---- Packets from one host to another, through one TCP connection ---- */
+typedef struct reach_path {
+    int32_t n_sent, n_lost; /* packets; what was sent again without need is not lost */
+    int32_t mtu;            /* that the kernel knows of the path; 0: unknown */
+    int32_t stuck;          /* small packets pass, full ones do not */
+} reach_path_t;
+reach_path_t reach_send(const net_address_t *to, int port, int n_packets, double timeout_sec);
+
+/* Adds lines about loss and MTU; called on one rank.
+ *
+ *   paths  [n_hosts × n_hosts]
+ *   mtu    [n_hosts]: of the interfaces used; 0: unknown */
+void reach_judge_paths(check_t *check, const reach_path_t *paths, const int32_t *mtu);
+
+/* Adds lines about what was counted since the check `reach` began. */
+void reach_report_counters(check_t *check);
 
 /* ---- Pairs of hosts ---- */
 /* Number of rounds that cover all pairs of n hosts when each host has at most one partner per round (the
@@ -95,9 +171,10 @@ int pairs_rounds(int n);
 /* The partner of `host` in a round; itself if it has none. */
 int pairs_partner(int n, int round, int host);
 
-/* A pair is slow if its time exceeds PAIRS_SLOW times the usual time plus a slack, and broken beyond
- * PAIRS_BROKEN times the usual. */
-enum { PAIRS_SLOW = 3, PAIRS_BROKEN = 10 };
+/* A pair is slow if its time exceeds PAIRS_SLOW times the usual time plus a slack: a warning; beyond PAIRS_BROKEN times the usual
+ * time plus the slack it is a failure. */
+#define PAIRS_SLOW   1.3
+#define PAIRS_BROKEN 2.0
 
 typedef struct pairs {
     int n;
@@ -105,6 +182,7 @@ typedef struct pairs {
      * all pairs, and with them the median. */
     double least, median, greatest, usual;
     double limit;    /* times above it are slow */
+    double broken;   /* times above it are a failure */
     bool *slow;      /* [n × n], symmetric: slow pairs not explained by a slow host or by groups */
     bool *slow_host; /* [n]: slow to all other hosts, or to more than half of at least four */
     double *of_host; /* [n]: the median time of its pairs */
@@ -120,21 +198,6 @@ err_t pairs_judge(const double *sec, int n, double slack_sec, pairs_t *out);
 void pairs_free(pairs_t *pairs);
 
 /* ---- Speed between hosts ---- */
-/* State shared by the parts of the check; the same on all ranks. */
-typedef struct network {
-    check_t *check;
-    int n;        /* hosts */
-    int *leaders; /* [n]: first rank of each host */
-    net_host_t *hosts;
-    net_subnet_t subnets[NET_SUBNETS];
-    int n_subnets;
-    bool reached;     /* every pair connected, or that was not tested */
-    double slack;     /* pairs_judge's slack for per_byte, seconds per byte */
-    double *latency;  /* [n × n], seconds; NaN: not measured */
-    double *per_byte; /* [n × n], seconds per byte */
-    bool *alone;      /* [n × n]: measured while all other hosts slept */
-} network_t;
-
 /* pairs_judge's slack for latency: interrupts and other processes cost as much. */
 extern const double network_latency_slack;
 
