@@ -197,4 +197,10 @@ int shared_find_root(const bool *seen, int n_hosts);
 /* Whether two hosts, at least one of them a reference, see each other's files. */
 bool shared_mutual(const bool *seen, int n_hosts, int a, int b);
 
+/* ---- nvidia-smi ---- */
+/* Copies "GPU-1b2c3d4e-…", keeping only the first dash. */
+void smi_plain_uuid(const char *text, char *out, size_t n_bytes);
+/* Runs nvidia-smi. ERR_DATA: not installed. ERR_PEER: no response in time. ERR_SYSTEM: quotes its error. */
+err_t smi_query(double timeout_sec, smi_gpu_t gpus[SMI_MAX_GPUS], int *n);
+
 #endif
