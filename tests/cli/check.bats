@@ -148,18 +148,34 @@ found() { # FILE HOST CHECK NAME
     grep -q 'a dead mount' <<<"$output"
 }
 
-# Output of nvidia-smi for two H200; rank 1's host takes DRIVER and ECC from its environment.
+# Output of nvidia-smi for two H200, and a kernel log; rank 1's host takes DRIVER, ECC, LANES, LINK and XID from its environment.
+# OLD refuses the fields that not all drivers have.
 fake_smi() {
     fake nvidia-smi <<'EOF2'
 #!/bin/sh
-driver=550.54.15 ecc=0
-[ "$OMPI_COMM_WORLD_RANK" != 1 ] || { driver=${DRIVER:-$driver} ecc=${ECC:-$ecc}; }
+driver=550.54.15 ecc=0 lanes=16 link='26.562 GB/s'
+[ "$OMPI_COMM_WORLD_RANK" != 1 ] || { driver=${DRIVER:-$driver} ecc=${ECC:-$ecc} lanes=${LANES:-$lanes} link=${LINK:-$link}; }
 [ "$OMPI_COMM_WORLD_RANK" != 1 ] || [ -z "$HANG" ] || exec sleep 60
-case $1 in *compute-apps*) exit 0 ;; esac
+case $1 in
+*compute-apps*) exit 0 ;;
+nvlink | *pcie.link*)
+    [ -z "$OLD" ] || { echo 'Field "pcie.link.gen.max" is not a valid field to query.'; exit 2; }
+    ;;
+esac
 for gpu in 0 1; do
+    case $1 in
+    nvlink) printf 'GPU %d: NVIDIA H200 (UUID: GPU-%d)\n\t Link 0: 26.562 GB/s\n\t Link 1: %s\n' $gpu $gpu "$link" && continue ;;
+    *pcie.link*) echo "$gpu, NVIDIA H200, P0, 5, 5, $lanes, 16, 3, 0, 0" && continue ;;
+    esac
     echo "$gpu, GPU-0000000$gpu-1111-2222-3333-444455556666, NVIDIA H200, 00000000:1$gpu:00.0, $driver, Enabled," \
         "700.00, 700.00, 0x0000000000000001, $ecc, $ecc, [N/A], No, No, 0, 600, 143771"
 done
+EOF2
+    fake dmesg <<'EOF2'
+#!/bin/sh
+[ -z "$SECRET" ] || { echo 'dmesg: read kernel buffer failed: Operation not permitted' >&2; exit 1; }
+echo '[    0.000000] Linux version 6.1.0-28-amd64'
+[ "$OMPI_COMM_WORLD_RANK" != 1 ] || [ -z "$XID" ] || echo "[ 9.503025] NVRM: Xid (PCI:0000:11:00): $XID, pid=7, name=python3, text"
 EOF2
 }
 
@@ -180,6 +196,39 @@ EOF2
     run on_ranks 2 check --ranks-per-host 1 --device cpu --only gpu --smi-timeout 5
     [ "$status" -eq 1 ]
     grep -q "^  FAIL  nvidia-smi       $name#2 " <<<"$output"
+}
+
+@test "links, corrected errors and Xid errors of GPUs: healthy, faulty, not reported" {
+    fake_smi
+    gpus=(check --ranks-per-host 1 --device cpu --only gpu --json "$out/check.json")
+    row() { found "$out/check.json" "$name#$1" gpu "$2"; }
+    run on_ranks 2 "${gpus[@]}"
+    echo "$output"
+    [ "$status" -eq 0 ]
+    [ "$(row 2 "GPU PCIe")" = "ok 16 lanes, generation 5" ]
+    [ "$(row 2 NVLink)" = "ok 2 links active" ]
+    [[ $(row 2 "GPU ECC") = "ok 6 corrected errors"* ]]
+    [[ $(row 2 "Xid errors") = "ok none"* ]]
+    LANES=8 LINK='<inactive>' XID=79 run on_ranks 2 "${gpus[@]}"
+    echo "$output"
+    [ "$status" -eq 1 ]
+    [ "$(row 1 "GPU PCIe"; row 1 NVLink; row 1 "Xid errors")" = $'ok 16 lanes, generation 5\nok 2 links active\nok none since boot' ]
+    [ "$(row 2 "GPU PCIe")" = $'fail GPU 0: 8 of 16 lanes\nfail GPU 1: 8 of 16 lanes' ]
+    [[ $(row 2 NVLink) = "fail GPU 0: 1 of 2 links "*$'\n'"fail GPU 1: "* ]]
+    [ "$(row 2 "Xid errors")" = "fail 0000:11:00: 79 (fell off the bus)" ]
+    XID=31 run on_ranks 2 "${gpus[@]}" --strict
+    [ "$status" -eq 0 ]
+    # An older driver, and a kernel log that only root may read.
+    OLD=1 SECRET=1 run on_ranks 2 "${gpus[@]}"
+    echo "$output"
+    [ "$status" -eq 0 ]
+    [[ $(row 1 "GPU PCIe, ECC") = "skip "*pcie.link.gen.max* ]]
+    [[ $(row 1 NVLink) = "skip "* ]]
+    [[ $(row 1 "Xid errors") = "skip "*"not permitted"* ]]
+    # The log says why nvidia-smi hangs.
+    HANG=1 XID=119 run on_ranks 2 "${gpus[@]}" --smi-timeout 5
+    [ "$status" -eq 1 ]
+    [[ $(row 2 "Xid errors") = "fail "*119* ]]
 }
 
 @test "a process of another job is named; with --strict it is a failure" {

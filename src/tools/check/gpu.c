@@ -276,7 +276,9 @@ static void report_smi(check_t *check, const gpu_entry_t *all, char driver[32])
     int n;
     check_where_t where = check_host(check);
     if (!where.speaks) return;
-    switch (smi_query(check->options->smi_timeout_sec, gpus, &n)) {
+    err_t err = smi_query(check->options->smi_timeout_sec, gpus, &n);
+    if (err != ERR_DATA || count_driver_gpus() > 0) xid_report(check);
+    switch (err) {
     case ERR_OK:
         break;
     case ERR_DATA:
@@ -300,6 +302,7 @@ static void report_smi(check_t *check, const gpu_entry_t *all, char driver[32])
     report_expected(check, n);
     if (n > 0) snprintf(driver, 32, "%s", gpus[0].driver);
     if (n > 0) smi_judge(check, gpus, n);
+    if (n > 0) smi_report_links(check);
     if (n_used > 0) report_use(check, all, gpus, n);
 }
 

@@ -203,4 +203,58 @@ void smi_plain_uuid(const char *text, char *out, size_t n_bytes);
 /* Runs nvidia-smi. ERR_DATA: not installed. ERR_PEER: no response in time. ERR_SYSTEM: quotes its error. */
 err_t smi_query(double timeout_sec, smi_gpu_t gpus[SMI_MAX_GPUS], int *n);
 
+/* ---- Links and corrected memory errors of GPUs ---- */
+/* Numbers that are not reported are -1. */
+typedef struct smi_detail {
+    int index;
+    char name[64];
+    bool full_clocks;                   /* performance state P0: the PCIe link is not slowed to save power */
+    int gen, gen_max, width, width_max; /* of the PCIe link: now, and at most with this GPU in its slot */
+    int64_t corrected;                  /* ECC errors since the driver was loaded */
+    int64_t rows;                       /* of memory, remapped over the lifetime */
+} smi_detail_t;
+
+/* Parses the output of the query (csv, noheader, nounits). ERR_DATA quotes an unexpected line. */
+err_t smi_detail_parse(const char *text, smi_detail_t gpus[SMI_MAX_GPUS], int *n);
+/* Adds lines about PCIe and ECC.
+ *
+ *   hours  in which the corrected errors occurred */
+void smi_judge_detail(check_t *check, const smi_detail_t *gpus, int n, double hours);
+
+typedef struct smi_nvlink {
+    int index;
+    char name[64];
+    int n_links, n_active; /* 0: no NVLink, or all inactive */
+    char inactive[48];     /* "4, 7" */
+} smi_nvlink_t;
+
+/* Parses the output of `nvidia-smi nvlink --status`. ERR_DATA quotes an unexpected line about a link. */
+err_t smi_nvlink_parse(const char *text, smi_nvlink_t gpus[SMI_MAX_GPUS], int *n);
+/* Adds a line about each GPU with fewer links than others of its model or, on a board, than it has; or one about all. */
+void smi_judge_nvlink(check_t *check, const smi_nvlink_t *gpus, int n);
+
+/* Reads and judges both. What this nvidia-smi does not report is skipped. */
+void smi_report_links(check_t *check);
+
+/* ---- Xid errors: what NVIDIA's driver reports in the kernel log ---- */
+enum { XID_MAX = 128 };
+
+/* Errors of one number of one GPU. */
+typedef struct xid_count {
+    char gpu[20]; /* its PCI address: "0000:3b:00" */
+    int number, n;
+} xid_count_t;
+
+typedef struct xid_log {
+    xid_count_t count[XID_MAX];
+    int n;
+} xid_log_t;
+
+/* Parses the output of dmesg; takes no other line than the driver's. */
+void xid_parse(const char *text, xid_log_t *out);
+/* Adds a line about each GPU with errors that programs do not cause, or one CHECK_OK line. */
+void xid_judge(check_t *check, const xid_log_t *log);
+/* Reads and judges the log, since boot or the last `dmesg --clear`. */
+void xid_report(check_t *check);
+
 #endif
