@@ -231,6 +231,23 @@ EOF2
     [[ $(row 2 "Xid errors") = "fail "*119* ]]
 }
 
+@test "a port that came up slower, or lost its link, is named with its host" {
+    for host in 0 1; do
+        mkdir -p "$out/$host/ib/mlx5_0/ports/1/counters"
+        cd "$out/$host/ib/mlx5_0/ports/1"
+        echo '4: ACTIVE' >state
+        echo InfiniBand >link_layer
+        echo "$((400 - 200 * host)) Gb/sec (4X NDR)" >rate
+        echo "$((host * 3))" >counters/link_downed
+    done
+    run on_two_folders "$out" --only transport --infiniband ./ib --json "$out/check.json"
+    echo "$output"
+    [ "$(found "$out/check.json" "$name#1" transport "link rates")" = "ok 1 x 400 Gbit/s" ]
+    [[ $(found "$out/check.json" "$name#2" transport "link rates") = "warn 1 x 200 Gbit/s; $name#1 has 1 x 400"* ]]
+    [ "$(found "$out/check.json" "$name#1" transport "port errors")" = "ok 0 since boot, none during the test" ]
+    [[ $(found "$out/check.json" "$name#2" transport "port errors") = "warn mlx5_0:1: "*" 3" ]]
+}
+
 @test "a process of another job is named; with --strict it is a failure" {
     # The kernel names a process after its file.
     mkdir -p "$out"

@@ -499,6 +499,62 @@ static void test_transport(void)
     OK(only(&check, CHECK_OK, 0, "mlx5_0:1, mlx5_1:1 (down)"), "ports, and which of them are down");
 }
 
+static bool health_says(const char *file, const char *text, check_status_t status, const char *words)
+{
+    fabric_t fabric;
+    fabric_health_t before, after;
+    char infiniband[FS_PATH_MAX];
+    check_t check = check_new();
+    comm.topo = (topo_t){.size = 4, .local_size = 1};
+    snprintf(infiniband, sizeof infiniband, "%s/infiniband", folder);
+    read_tree(&fabric);
+    fabric_health_read(infiniband, &fabric, &before);
+    if (file) put(file, text);
+    fabric_health_read(infiniband, &fabric, &after);
+    fabric_judge_errors(&check, &fabric, &before, file ? &after : NULL);
+    return only(&check, status, 0, words);
+}
+
+/* Counters as mlx5 has them; a port that is down does not count. */
+static void test_port_errors(void)
+{
+    fabric_t fabric;
+    fabric_health_t health;
+    char infiniband[FS_PATH_MAX], rates[64];
+    check_t check = check_new();
+    snprintf(infiniband, sizeof infiniband, "%s/infiniband", folder);
+    read_tree(&fabric);
+    fabric_health_read(infiniband, &fabric, &health);
+    fabric_judge_errors(&check, &fabric, &health, NULL);
+    OK(check.n_text == 0, "ports without counters");
+    put("infiniband/mlx5_0/ports/1/counters/symbol_error", "14");
+    put("infiniband/mlx5_0/ports/1/counters/link_downed", "0");
+    put("infiniband/mlx5_0/ports/1/counters/port_rcv_errors", "3");
+    put("infiniband/mlx5_1/ports/1/counters/link_downed", "5");
+    put("infiniband/mlx5_2/ports/1/hw_counters/packet_seq_err", "0");
+    OK(health_says(NULL, NULL, CHECK_OK, "22 since boot"), "errors since boot are shown");
+    OK(health_says("infiniband/mlx5_0/ports/1/counters/symbol_error", "15", CHECK_WARN,
+                   "mlx5_0:1: symbol errors +1") &&
+           health_says("infiniband/mlx5_2/ports/1/hw_counters/packet_seq_err", "7", CHECK_WARN,
+                       "mlx5_2:1: retransmissions +7"),
+       "errors during the test are a warning");
+    OK(health_says("infiniband/mlx5_0/ports/1/counters/port_rcv_errors", "5", CHECK_FAIL,
+                   "mlx5_0:1: corrupt packets +2") &&
+           health_says("infiniband/mlx5_0/ports/1/counters/port_rcv_errors", "0", CHECK_OK,
+                       "none during the test"),
+       "corrupt packets a failure, a reset of the counter is not");
+    OK(health_says("infiniband/mlx5_0/ports/1/counters/link_downed", "2", CHECK_FAIL, "link losses +2") &&
+           health_says(NULL, NULL, CHECK_WARN, "mlx5_0:1: link losses since boot: 2"),
+       "a link that was lost");
+    put("infiniband/mlx5_0/ports/1/rate", "400 Gb/sec (4X NDR)");
+    put("infiniband/mlx5_1/ports/1/rate", "10 Gb/sec (4X SDR)");
+    put("infiniband/mlx5_2/ports/1/rate", "400 Gb/sec (4X NDR)");
+    put("infiniband/rdmap16s27/ports/1/rate", "100 Gb/sec (4X EDR)");
+    fabric_health_read(infiniband, &fabric, &health);
+    fabric_rates(&fabric, &health, rates, sizeof rates);
+    OK(strcmp(rates, "2 x 400, 1 x 100 Gbit/s") == 0, "rates of the active ports: %s", rates);
+}
+
 static bool log_is(const char *text, fabric_kind_t kind)
 {
     debug_facts_t facts = {0};
@@ -532,7 +588,7 @@ static void test_log(void)
 
 int main(void)
 {
-    tap_plan(1 + 3 + 1 + 3 + 3 + 5 + 6 + 4 + 9 + 10 + 12 + 4 + 1);
+    tap_plan(1 + 3 + 1 + 3 + 3 + 5 + 6 + 4 + 9 + 10 + 12 + 6 + 4 + 1);
     if (!mkdtemp(folder)) return 1;
     test_rounds();
     test_healthy();
@@ -545,6 +601,7 @@ int main(void)
     test_reach();
     test_fabric();
     test_transport();
+    test_port_errors();
     test_log();
     pairs_free(&pairs);
     OK(mem_live() == 0, "allocations balance");

@@ -271,4 +271,25 @@ bool transport_of_log(const debug_facts_t *log, fabric_kind_t *kind);
 void transport_judge_devices(check_t *check, const fabric_t *fabric, const char *expected);
 void transport_judge(check_t *check, const transport_facts_t *facts);
 
+/* ---- Errors and rates of RDMA ports ---- */
+enum { FABRIC_COUNTERS = 9 };
+
+/* Of the ports of a fabric_t, in its order. */
+typedef struct fabric_health {
+    double rate[FABRIC_MAX];                    /* Gbit/s; 0: unknown, or not active */
+    int64_t count[FABRIC_MAX][FABRIC_COUNTERS]; /* since boot or a reset; -1: not counted */
+} fabric_health_t;
+
+/* infiniband: /sys/class/infiniband */
+void fabric_health_read(const char *infiniband, const fabric_t *fabric, fabric_health_t *out);
+
+/* Lists the rates of active ports: "8 x 400, 2 x 200 Gbit/s"; "": none. */
+void fabric_rates(const fabric_t *fabric, const fabric_health_t *health, char *out, size_t n_bytes);
+
+/* Adds a line about each port whose link was lost since boot or whose errors grew, or one about all.
+ *
+ *   after  of the same ports, after a transfer; NULL: there was none */
+void fabric_judge_errors(check_t *check, const fabric_t *fabric, const fabric_health_t *before,
+                         const fabric_health_t *after);
+
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The check `transport`: sends data through MPI and NCCL while watching port counters and library logs. */
+/* The check `transport`: sends data through MPI and NCCL while watching library logs and counters of ports, of bytes and of errors. */
 #include <dirent.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -154,6 +154,99 @@ fabric_use_t fabric_compare(const fabric_t *before, const fabric_t *after, int64
             snprintf(use.names + used, sizeof use.names - used, "%s%s", used ? ", " : "", p->name);
     }
     return use;
+}
+
+/* ---- Errors and rates of ports ---- */
+/* Those that show what a link loses. port_xmit_wait only means that others wait, and out_of_sequence grows with adaptive routing.
+ * `grew` judges growth during a transfer of seconds. */
+enum { LINK_DOWNED = 0 };
+static const struct {
+    const char *file, *what;
+    check_status_t grew;
+} counters[FABRIC_COUNTERS] = {
+    [LINK_DOWNED] = {"counters/link_downed", "link losses", CHECK_FAIL},
+    {"counters/link_error_recovery", "link recoveries", CHECK_FAIL},
+    {"counters/port_rcv_errors", "corrupt packets", CHECK_FAIL},
+    {"counters/local_link_integrity_errors", "integrity errors", CHECK_FAIL},
+    {"counters/symbol_error", "symbol errors", CHECK_WARN},
+    {"counters/excessive_buffer_overrun_errors", "buffer overruns", CHECK_WARN},
+    {"counters/port_xmit_discards", "discarded packets", CHECK_WARN},
+    {"hw_counters/packet_seq_err", "retransmissions", CHECK_WARN},
+    {"hw_counters/local_ack_timeout_err", "timeouts", CHECK_WARN},
+};
+
+void fabric_health_read(const char *infiniband, const fabric_t *fabric, fabric_health_t *out)
+{
+    memset(out, 0, sizeof *out);
+    for (int i = 0; i < fabric->n; i++) {
+        const fabric_port_t *p = &fabric->port[i];
+        char folder[FS_PATH_MAX], rate[32];
+        const char *colon = strrchr(p->name, ':');
+        for (int k = 0; k < FABRIC_COUNTERS; k++) out->count[i][k] = -1;
+        if (p->kind == FABRIC_TCP || !colon ||
+            snprintf(folder, sizeof folder, "%s/%.*s/ports/%s", infiniband, (int)(colon - p->name), p->name,
+                     colon + 1) >= (int)sizeof folder)
+            continue;
+        for (int k = 0; k < FABRIC_COUNTERS; k++) out->count[i][k] = read_count(folder, counters[k].file);
+        /* "400 Gb/sec (4X NDR)" */
+        if (p->active && read_word(folder, "rate", rate, sizeof rate)) out->rate[i] = strtod(rate, NULL);
+    }
+}
+
+void fabric_rates(const fabric_t *fabric, const fabric_health_t *health, char *out, size_t n_bytes)
+{
+    size_t used = 0;
+    out[0] = '\0';
+    for (int i = 0; i < fabric->n; i++) {
+        int n = 0;
+        bool first = true;
+        for (int k = 0; k < fabric->n; k++) {
+            if (health->rate[k] != health->rate[i]) continue;
+            n++;
+            first &= k >= i;
+        }
+        if (first && health->rate[i] > 0 && used < n_bytes)
+            used += (size_t)snprintf(out + used, n_bytes - used, "%s%d x %g", used ? ", " : "", n,
+                                     health->rate[i]);
+    }
+    if (used > 0 && used < n_bytes) snprintf(out + used, n_bytes - used, " Gbit/s");
+}
+
+void fabric_judge_errors(check_t *check, const fabric_t *fabric, const fabric_health_t *before,
+                         const fabric_health_t *after)
+{
+    static const char advice[] =
+        "clean or replace cable and transceiver, and look at the switch's port (ibdiagnet, ethtool -S); if "
+        "only the switch was restarted, reset the counts (perfquery -R)";
+    check_where_t where = check_host(check);
+    int n_bad = 0, n_counted = 0;
+    int64_t total = 0;
+    for (int i = 0; i < fabric->n; i++) {
+        char found[120] = "";
+        check_status_t worst = CHECK_OK;
+        for (int k = 0; k < FABRIC_COUNTERS; k++) {
+            int64_t was = before->count[i][k], grew = after && was >= 0 ? after->count[i][k] - was : 0;
+            size_t used = strlen(found);
+            n_counted += was >= 0;
+            if (was > 0) total += was;
+            if (grew <= 0) continue;
+            if (counters[k].grew > worst) worst = counters[k].grew;
+            snprintf(found + used, sizeof found - used, "%s%s +%" PRId64, used ? ", " : "", counters[k].what,
+                     grew);
+        }
+        const fabric_port_t *p = &fabric->port[i];
+        if (worst > CHECK_OK)
+            check_line(check, where, "port errors", worst, advice, "%s: %s", p->name, found);
+        else if (p->active && before->count[i][LINK_DOWNED] > 0)
+            check_line(check, where, "port errors", CHECK_WARN, advice,
+                       "%s: link losses since boot: %" PRId64, p->name, before->count[i][LINK_DOWNED]);
+        else
+            continue;
+        n_bad++;
+    }
+    if (n_bad == 0 && n_counted > 0)
+        check_measured(check, where, "port errors", CHECK_OK, NULL, (double)total, "%" PRId64 " since boot%s",
+                       total, after ? ", none during the test" : "");
 }
 
 /* ---- Judging: whether the transport is the expected or the fastest one, and how to select another ---- */
@@ -475,14 +568,26 @@ static err_t watch_nccl(check_t *check)
 static err_t transport_run(check_t *check)
 {
     fabric_t before;
+    fabric_health_t start, end;
+    char rates[96];
     read_fabric(check, &before);
+    fabric_health_read(check->options->infiniband, &before, &start);
     transport_judge_devices(check, &before, check->options->expect_transport);
     if (check->n_hosts == 1) {
+        fabric_judge_errors(check, &before, &start, NULL);
         check_line(check, check_job(check), "MPI", CHECK_SKIP, NULL, "one host");
         return ERR_OK;
     }
+    fabric_rates(&before, &start, rates, sizeof rates);
+    TRY(check_same(
+        check, "link rates", CHECK_WARN,
+        "a port came up at a lower rate, or not at all: look at cable, transceiver and switch (ibstat, ethtool)",
+        rates[0] ? rates : NULL));
     TRY(watch_mpi(check, &before));
-    return check->n_devices == check->comm->size ? watch_nccl(check) : ERR_OK;
+    if (check->n_devices == check->comm->size) TRY(watch_nccl(check));
+    fabric_health_read(check->options->infiniband, &before, &end);
+    fabric_judge_errors(check, &before, &start, &end);
+    return ERR_OK;
 }
 
 const check_case_t check_transport = {"transport", "transport of MPI and NCCL between hosts", true,
