@@ -23,6 +23,7 @@ static int says(const char *name, check_status_t status, const char *part)
     check_lines_t lines = {0};
     int n = 0;
     if (check.text) check_lines_unpack(check.text, check.n_text, &lines);
+    check_facts_judge(&check, NULL, &lines);
     for (int64_t i = 0; n >= 0 && i < lines.n; i++) {
         const check_line_t *line = &lines.line[i];
         if ((line->status > CHECK_SKIP && line->status > status) ||
@@ -33,7 +34,7 @@ static int says(const char *name, check_status_t status, const char *part)
             n += strcmp(line->name, name) == 0 && line->status == status && strstr(line->found, part);
         }
     }
-    mem_free(&lines.line);
+    check_lines_free(&lines);
     return n;
 }
 

@@ -300,6 +300,12 @@ static void report_smi(check_t *check, const gpu_entry_t *all, char driver[32])
     int n_used = count_used_gpus(check, all);
     report_count(check, n, n_used);
     report_expected(check, n);
+    const check_fact_t count = {.name = "GPUs of a host",
+                                .advice = "find out why GPUs are missing (nvidia-smi -L, dmesg | grep Xid)",
+                                .rule = CHECK_EQUAL,
+                                .unequal = CHECK_WARN,
+                                .value = n};
+    check_fact(check, where, &count, "%d", n);
     if (n > 0) snprintf(driver, 32, "%s", gpus[0].driver);
     if (n > 0) smi_judge(check, gpus, n);
     if (n > 0) smi_report_links(check);
@@ -324,7 +330,7 @@ static err_t gpu_run(check_t *check)
         report_smi(check, all, driver);
     }
     mem_free(&all);
-    if (err != ERR_OK || check->n_hosts == 1) return err;
+    TRY(err);
     check_equal(check, "model", CHECK_WARN, "all ranks wait for the slowest; exclude hosts that differ",
                 mine.has_gpu ? mine.name : NULL);
     /* NULL on hosts where nvidia-smi failed, which was reported. */

@@ -232,6 +232,9 @@ enum { N_DETAILS = 10 };
 /* Corrected errors an hour. A cell that fails again and again costs time, and is on its way to an error that cannot be corrected. */
 static const double most_corrected = 100;
 
+static const char reseat[] =
+    "reseat GPU and riser and power the host off and on; if it stays, try another slot, then have slot or GPU replaced";
+
 static bool parse_detail(const char *line, size_t n_bytes, void *out)
 {
     smi_detail_t *gpu = out;
@@ -259,9 +262,6 @@ err_t smi_detail_parse(const char *text, smi_detail_t gpus[SMI_MAX_GPUS], int *n
  * Idle GPUs lower their generation, some even in P0: it counts if the GPU is the only one. */
 static int judge_pcie(check_t *check, const smi_detail_t *gpus, int n, const smi_detail_t *gpu)
 {
-    static const char reseat[] =
-        "reseat GPU and riser and power the host off and on; if it stays, try another slot, then "
-        "have slot or GPU replaced";
     int width = 0, gen_max = 0, n_faster = 0, n_alike = 0;
     for (int i = 0; i < n; i++) {
         const smi_detail_t *other = &gpus[i];
@@ -304,14 +304,16 @@ void smi_judge_detail(check_t *check, const smi_detail_t *gpus, int n, double ho
             "stays, have it replaced",
             "GPU %d: %lld corrected errors, %.0f an hour", gpu->index, (long long)gpu->corrected, rate);
     }
-    if (n_bad == 0)
-        check_line(check, where, "GPU PCIe", shown < 0 ? CHECK_SKIP : CHECK_OK, NULL,
-                   shown < 0 ? "not reported" : "%d lanes, generation %d", gpus[shown < 0 ? 0 : shown].width,
-                   gpus[shown < 0 ? 0 : shown].gen_max);
+    if (n_bad == 0 && shown < 0) check_line(check, where, "GPU PCIe", CHECK_SKIP, NULL, "not reported");
+    if (n_bad == 0 && shown >= 0) {
+        char text[48];
+        snprintf(text, sizeof text, "%d lanes, generation %d", gpus[shown].width, gpus[shown].gen_max);
+        check_equal(check, "GPU PCIe", CHECK_WARN, reseat, text);
+    }
     if (n_worn == 0 && corrected < 0)
         check_line(check, where, "GPU ECC", CHECK_SKIP, NULL, "off, or not reported");
     else if (n_worn == 0)
-        check_measured(check, where, "GPU ECC", CHECK_OK, NULL, (double)corrected,
+        check_measured(check, where, "GPU ECC", CHECK_OK, NULL, check_less((double)corrected),
                        "%lld corrected errors, %lld rows remapped", (long long)corrected, (long long)rows);
 }
 

@@ -196,6 +196,8 @@ typedef struct pairs {
  *   sec  [n × n]: times of pairs a < b; NaN: not measured */
 err_t pairs_judge(const double *sec, int n, double slack_sec, pairs_t *out);
 void pairs_free(pairs_t *pairs);
+/* Iterates over all pairs above the limit. Start with *a = *b = 0; false: no more. */
+bool pairs_next_slow(const pairs_t *p, const double *sec, int *a, int *b);
 
 /* ---- Speed between hosts ---- */
 /* pairs_judge's slack for latency: interrupts and other processes cost as much. */
