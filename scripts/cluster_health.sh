@@ -25,16 +25,17 @@ Examples:
 There are three steps:
   1. Test ssh between the hosts (scripts/setup_ssh.sh --check).
   2. Run `dptrain check` on all of them (scripts/run.sh), which names problems, hosts and remedies.
-  3. If that does not start, or ends without naming a host, find the bad host by bisection: one of N hosts takes at
-     most 2 log2 N starts.
+  3. If that does not start or does not end, connect every host to every other one without MPI (dptrain
+     check --reach), which names firewalls by pair and direction, and addresses that another machine answers.
+  4. If all connect, and no message names a host, find the bad host by bisection: one of N hosts takes at most 2 log2 N starts.
 
   --expect-gpus N      fail if a host does not have exactly N GPUs
   --strict             fail on warnings, too, such as a busy host or processes of another job
   --json FILE          let dptrain check also write all lines to FILE
   --timeout SEC        time limit of a check [300]
   --timeout-start SEC  time limit for a check to start [60]
-  --no-ssh             skip step 1, for instance inside Slurm
-  --no-search          skip step 3
+  --no-ssh             skip steps 1 and 3, for instance inside Slurm
+  --no-search          skip steps 3 and 4
   --include SPEC, --exclude SPEC, --ssh-port N         as for setup_ssh.sh and run.sh
   --interface WHICH, --transport WHICH, --ports LO-HI, --num-gpus N, --env-file FILE   as for run.sh; with a transport
                        other than auto the check fails if data takes another one
@@ -47,7 +48,7 @@ check failed, but no host was found to be the cause.
 END
 }
 
-both=() run_options=() check_options=() json='' timeout=300 timeout_start=60 ssh=yes search=yes hosts=''
+both=() reach_options=() run_options=() check_options=() json='' timeout=300 timeout_start=60 ssh=yes search=yes hosts=''
 while [[ $# -gt 0 ]]; do
     case $1 in
     --expect-gpus) need_value "$@"; whole_number "$1" "$2" 1; check_options+=("$1" "$2"); shift 2 ;;
@@ -64,7 +65,8 @@ while [[ $# -gt 0 ]]; do
         if [[ $2 != auto ]]; then check_options+=(--expect-transport "$2"); fi
         shift 2
         ;;
-    --interface | --ports | --num-gpus | --env-file) need_value "$@"; run_options+=("$1" "$2"); shift 2 ;;
+    --ports) need_value "$@"; run_options+=("$1" "$2"); reach_options=("$1" "$2"); shift 2 ;;
+    --interface | --num-gpus | --env-file) need_value "$@"; run_options+=("$1" "$2"); shift 2 ;;
     --) shift; break ;;
     -*) common_option "$1" "(those of dptrain check follow HOSTS and --)" ;;
     *)
@@ -127,7 +129,7 @@ shorten() { # HOST...
 # Whether the messages name some hosts, but not all. Ignores mpirun's prefix [HOST:PID], which only shows the sender.
 names_some() { # FILE
     local name n=0
-    sed 's/\[[^]]*\]//g' "$1" >"$work/words"
+    sed '/: cleaned up after the job/d; s/\[[^]]*\]//g' "$1" >"$work/words"
     for name in "${names[@]}"; do
         if grep -qE "(^|[^A-Za-z0-9.-])${name//./\\.}([^A-Za-z0-9-]|\$)" "$work/words"; then n=$((n + 1)); fi
     done
@@ -148,10 +150,26 @@ start_check "$work/said" "${both[@]}" -- check "${check_options[@]}" ${json:+--j
 cat "$work/said" >&2
 ((code > 3)) || exit "$code"
 if [[ $code -eq 124 || $code -eq 137 ]]; then note "the check did not end within $timeout s (--timeout)"; fi
+# Every host connects to every other one without MPI, which may not even start across a firewall.
+if [[ $ssh == yes && $search == yes && ${#names[@]} -gt 1 ]]; then
+    note "3. connecting ${#names[@]} hosts without MPI"
+    list=$(IFS=, && echo "${names[*]}")
+    code=0
+    "$here/on_hosts.sh" "${both[@]}" --jobs "${#names[@]}" --timeout 60 "$hosts" -- "$(readlink -f "$program")" check \
+        --reach "$list" "${reach_options[@]}" >"$work/reach" 2>"$work/reach.err" || code=$?
+    grep -v 'reaches all' "$work/reach" >"$work/unreached" || true
+    if grep -q ': to ' "$work/unreached"; then
+        plain_lines <"$work/unreached"
+        die 1 "open the ports between these hosts, or pass open ones by --ports; look for the rule by iptables -L, nft list \
+ruleset, or the security group"
+    fi
+    [[ $code -ne 0 ]] || note "all hosts reach each other over TCP"
+fi
+
 if names_some "$work/said"; then die 1 "the check did not end; see the message above for the hosts at fault"; fi
 if [[ $search == no || ${#names[@]} -eq 1 ]]; then die 5 "the check did not start or did not end (code $code)"; fi
 
-note "3. no host was named; looking for the bad one of ${#names[@]}, in at most $((2 * $(log2 "${#names[@]}"))) starts"
+note "4. looking for the bad one of ${#names[@]}, in at most $((2 * $(log2 "${#names[@]}"))) starts"
 find_bad_hosts "${names[@]}"
 [[ ! -s $work/failed ]] || tail -n 4 "$work/failed" >&2
 if [[ ${#bad_hosts[@]} -eq 1 ]]; then

@@ -23,6 +23,10 @@ err_t cmd_check(const cmd_context_t *context)
     if (err != ERR_OK) return cmd_fail(err);
     check_options_warn_idle(&options, groups);
     if (cmd_only_checks()) return ERR_OK;
+    if (options.reach) {
+        err = check_reach_alone(&options);
+        return err == ERR_GATE ? err : cmd_fail(err);
+    }
     if (!options.list) return check_run(&options, context->abort_job);
     return cmd_fail(log_speaks() ? check_print_list() : ERR_OK);
 }

@@ -199,6 +199,21 @@ static void say_subnets(job_t *job, const link_t *links, int n)
     words_free(&said);
 }
 
+/* Packets to an address of two nodes reach either: MPI would wait for the wrong one. */
+static err_t refuse_duplicates(const job_t *job, const subnet_t *subnet)
+{
+    const link_t *links = subnet->links;
+    for (int k = 0; k < subnet->n_links; k++)
+        for (int i = 0; i < k; i++)
+            if (links[i].node != links[k].node && strcmp(links[i].address->text, links[k].address->text) == 0)
+                RAISE(
+                    ERR_SYSTEM,
+                    "%s is an address of %s and of %s: remove it from one of them (ip address del), or choose another "
+                    "network by --interface",
+                    links[k].address->text, job->nodes[links[i].node].name, job->nodes[links[k].node].name);
+    return ERR_OK;
+}
+
 /* Sets the subnet and each node's interface in it. */
 static err_t choose_interface(job_t *job)
 {
@@ -233,6 +248,7 @@ static err_t choose_interface(job_t *job)
         RAISE(ERR_SYSTEM, "the hosts share no subnet; if their subnets are routed, choose an interface by "
                           "--interface NAME");
     }
+    TRY(refuse_duplicates(job, &best));
     for (int k = best.n_links - 1; k >= 0; k--)
         job->nodes[best.links[k].node].interface = best.links[k].address->interface;
     job->subnet = net_text(job, &best.links->net);

@@ -16,7 +16,7 @@ extern const char *const check_status_names[]; /* "ok", "skip", "warn", "fail" *
 
 typedef struct check_options {
     const char *only, *skip, *json, *data, *config, *shared, *out;
-    const char *ports, *expect_transport, *infiniband, *profile, *write_profile;
+    const char *ports, *reach, *expect_transport, *infiniband, *profile, *write_profile;
     int64_t level, shared_bytes, expect_gpus, expect_cpus;
     double expect_gbps, expect_busbw, shared_timeout_sec, smi_timeout_sec;
     bool list, strict, content, allow_busy;
@@ -162,6 +162,10 @@ extern const check_case_t *const check_cases[]; /* in running order, NULL-termin
 
 /* Whether a status prevents the verdict "ready". */
 bool check_prevents(const check_t *check, check_status_t status);
+
+/* Not collective, instead of check_run, without MPI: --reach, on each of the hosts of the list at the same time. Listens, connects
+ * to all others, prints a line for each that cannot be reached. ERR_GATE: there are some. ERR_USAGE: this host is not in the list. */
+err_t check_reach_alone(const check_options_t *options);
 
 /* Prints the table of checks. */
 err_t check_print_list(void);

@@ -1,22 +1,16 @@
 /* SPDX-License-Identifier: MIT */
-/* What a host has for its network: addresses, which are grouped into subnets over all hosts; links and their counters; what the
- * names of other hosts resolve to. */
+/* What a host has for its network: addresses, which are grouped into subnets over all hosts; links and their counters. */
 #include <arpa/inet.h>
 #include <dirent.h>
 #include <ifaddrs.h>
 #include <inttypes.h>
-#include <math.h>
 #include <net/if.h>
-#include <netdb.h>
 #include <netinet/in.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/fs.h"
-#include "base/mem.h"
-#include "base/process.h"
 #include "cluster/watch/tcp.h"
 #include "tools/check/network.h"
 
@@ -47,8 +41,7 @@ static int count_bits(const uint8_t *mask, int n_bytes)
     return n;
 }
 
-/* Loopback and link-local addresses do not identify a network. */
-static bool is_local(const net_address_t *a)
+bool net_is_local(const net_address_t *a)
 {
     if (a->family == 4) return a->bytes[0] == 127 || (a->bytes[0] == 169 && a->bytes[1] == 254);
     return a->bytes[0] == 0 || (a->bytes[0] == 0xfe && (a->bytes[1] & 0xc0) == 0x80);
@@ -76,7 +69,7 @@ static bool read_address(const struct ifaddrs *from, net_address_t *out)
         memcpy(out->bytes, &address.sin6_addr, 16);
         out->prefix = (uint8_t)count_bits((const uint8_t *)&mask.sin6_addr, 16);
     }
-    return out->family && !is_local(out);
+    return out->family && !net_is_local(out);
 }
 
 void net_host_read(net_host_t *out)
@@ -123,7 +116,7 @@ static bool is_used(const net_host_t *host, const net_address_t *a)
     return !list_names(host->exclude, a);
 }
 
-static bool has_same_address(const net_host_t *host, const net_address_t *a)
+bool net_has(const net_host_t *host, const net_address_t *a)
 {
     for (int i = 0; i < host->n; i++)
         if (host->address[i].family == a->family &&
@@ -172,7 +165,7 @@ int net_subnets(const net_host_t *hosts, int n_hosts, net_subnet_t out[NET_SUBNE
         for (int h = 0; h < n_hosts; h++) {
             out[i].n_hosts += net_find(&hosts[h], &out[i]) != NULL;
             n_addresses += count_addresses(&hosts[h], &out[i]);
-            n_same += has_same_address(&hosts[h], &out[i].first);
+            n_same += net_has(&hosts[h], &out[i].first);
         }
         /* A host with another address beside it is no bridge: it took the address of a host (judge_duplicates). */
         out[i].bridge = n_same > 1 && 2 * n_same > out[i].n_hosts && n_addresses == out[i].n_hosts;
@@ -228,7 +221,7 @@ static void judge_duplicates(check_t *check, const net_host_t *hosts, const net_
         for (int i = 0; i < hosts[a].n; i++)
             for (int b = a + 1; b < check->n_hosts; b++) {
                 const net_address_t *address = &hosts[a].address[i];
-                if (!same_subnet(address, &s->first) || !has_same_address(&hosts[b], address)) continue;
+                if (!same_subnet(address, &s->first) || !net_has(&hosts[b], address)) continue;
                 const bool first = count_addresses(&hosts[a], s) > count_addresses(&hosts[b], s);
                 check_line(check, check_other_host(first ? a : b), "address", CHECK_FAIL,
                            "an address belongs to one host: remove it from the other (ip address del)",
@@ -407,137 +400,4 @@ void net_counters_judge(check_t *check, const net_counters_t *now)
     check_measured(check, check_host(check), "retransmits", share > 0.01 ? CHECK_WARN : CHECK_OK,
                    "packets are lost, or arrive late: the row packet loss names the hosts", check_less(share),
                    "%.3g %% of what TCP sent", 100 * share);
-}
-
-/* ---- Names ---- */
-/* A thread that asks the resolver, which has no deadline. Whoever of the two comes last frees it. */
-typedef struct resolver {
-    pthread_mutex_t lock;
-    pthread_cond_t done;
-    net_name_t *names;
-    char (*text)[256]; /* of the names, which may end before the thread does */
-    int n, n_done, n_owners;
-} resolver_t;
-
-static void resolver_leave(resolver_t *r)
-{
-    pthread_mutex_lock(&r->lock);
-    const bool last = --r->n_owners == 0;
-    pthread_mutex_unlock(&r->lock);
-    if (!last) return;
-    pthread_cond_destroy(&r->done);
-    pthread_mutex_destroy(&r->lock);
-    mem_free(&r->names);
-    mem_free(&r->text);
-    mem_free(&r);
-}
-
-static void resolve_name(const char *text, net_name_t *out)
-{
-    const struct addrinfo hints = {.ai_socktype = SOCK_STREAM};
-    struct addrinfo *list = NULL;
-    out->n = -1;
-    if (getaddrinfo(text, NULL, &hints, &list) != 0) return;
-    out->n = 0;
-    for (const struct addrinfo *i = list; i && out->n < NAME_MAX_ADDRESSES; i = i->ai_next) {
-        net_address_t *a = &out->address[out->n];
-        struct sockaddr_in v4;
-        struct sockaddr_in6 v6;
-        *a = (net_address_t){.family = i->ai_family == AF_INET ? 4 : 6};
-        if (i->ai_family == AF_INET) {
-            memcpy(&v4, i->ai_addr, sizeof v4);
-            memcpy(a->bytes, &v4.sin_addr, 4);
-        } else if (i->ai_family == AF_INET6) {
-            memcpy(&v6, i->ai_addr, sizeof v6);
-            memcpy(a->bytes, &v6.sin6_addr, 16);
-        }
-        out->n += !is_local(a);
-    }
-    freeaddrinfo(list);
-}
-
-static void *resolve_all(void *context)
-{
-    resolver_t *r = context;
-    for (int i = 0; i < r->n; i++) {
-        net_name_t name = {.n = -1};
-        resolve_name(r->text[i], &name);
-        pthread_mutex_lock(&r->lock);
-        name.name = r->names[i].name;
-        r->names[i] = name;
-        r->n_done = i + 1;
-        const bool alone = r->n_owners == 1;
-        pthread_cond_signal(&r->done);
-        pthread_mutex_unlock(&r->lock);
-        if (alone) break;
-    }
-    resolver_leave(r);
-    return NULL;
-}
-
-err_t net_resolve(net_name_t *names, int n, double timeout_sec)
-{
-    resolver_t *r;
-    pthread_t thread;
-    for (int i = 0; i < n; i++) names[i].n = -1;
-    TRY(mem_new(sizeof *r, "resolving names", &r));
-    *r = (resolver_t){.lock = PTHREAD_MUTEX_INITIALIZER, .n = n, .n_owners = 1};
-    thread_cond_init(&r->done);
-    err_t err = mem_new_array(n, sizeof *r->names, "resolving names", &r->names);
-    if (err == ERR_OK) err = mem_new_array(n, sizeof *r->text, "resolving names", &r->text);
-    for (int i = 0; err == ERR_OK && i < n; i++) {
-        r->names[i] = names[i];
-        snprintf(r->text[i], sizeof r->text[i], "%s", names[i].name);
-    }
-    const struct timespec end = thread_time_after(timeout_sec);
-    pthread_mutex_lock(&r->lock);
-    if (err == ERR_OK && thread_start(&thread, resolve_all, r) == 0) {
-        r->n_owners = 2;
-        pthread_detach(thread);
-        while (r->n_done < n && pthread_cond_timedwait(&r->done, &r->lock, &end) == 0) continue;
-        memcpy(names, r->names, (size_t)n * sizeof *names);
-    }
-    pthread_mutex_unlock(&r->lock);
-    resolver_leave(r);
-    return err;
-}
-
-void net_judge_names(check_t *check, const net_host_t *hosts, const net_name_t *names)
-{
-    static const char advice[] =
-        "the same name is to lead to the same host everywhere: compare /etc/hosts and DNS of that host "
-        "with those of the others (getent hosts NAME)";
-    int n_known = 0, n_bad = 0, n_others = 0;
-    for (int h = 0; h < check->n_hosts; h++) n_known += h != check->host && names[h].n >= 0;
-    for (int h = 0; h < check->n_hosts; h++) {
-        if (h == check->host) continue; /* many hosts have 127.0.1.1 for themselves */
-        n_others++;
-        bool right = names[h].n == 0;
-        int other = -1; /* a host that has an address which this one has not */
-        for (int i = 0; i < names[h].n; i++) {
-            const bool own = has_same_address(&hosts[h], &names[h].address[i]);
-            right |= own;
-            for (int k = 0; !own && k < check->n_hosts; k++)
-                if (has_same_address(&hosts[k], &names[h].address[i])) other = k;
-        }
-        if (names[h].n < 0 && n_known > 0)
-            check_line(check, check_host(check), "names", CHECK_WARN, advice, "%s does not resolve",
-                       names[h].name);
-        else if (other >= 0)
-            check_line(check, check_host(check), "names", CHECK_FAIL, advice,
-                       "%s is %s here, an address of %s", names[h].name,
-                       net_address_text(&names[h].address[0]).text, check_host_name(check, other));
-        else if (names[h].n > 0 && !right)
-            check_line(check, check_host(check), "names", CHECK_WARN, advice,
-                       "%s is %s here, which it does not have", names[h].name,
-                       net_address_text(&names[h].address[0]).text);
-        else
-            continue;
-        n_bad++;
-    }
-    if (n_bad > 0) return;
-    if (n_known == 0)
-        check_line(check, check_host(check), "names", CHECK_SKIP, NULL, "host names do not resolve");
-    else
-        check_line(check, check_host(check), "names", CHECK_OK, NULL, "all %d other hosts", n_others);
 }

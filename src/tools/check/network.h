@@ -59,6 +59,10 @@ void net_judge(check_t *check, const net_host_t *hosts, const net_subnet_t *subn
                bool routed);
 
 net_text_t net_address_text(const net_address_t *a); /* "10.0.0.1" */
+/* Whether a host has the address, in any subnet. */
+bool net_has(const net_host_t *host, const net_address_t *a);
+/* Loopback and link-local addresses do not identify a network. */
+bool net_is_local(const net_address_t *a);
 
 /* A link as its driver negotiated it, and how large packets may be. 0, "": unknown. */
 typedef struct net_link {
@@ -146,6 +150,8 @@ void reach_connect(reach_target_t *targets, int n, uint64_t job, double timeout_
  *   results  [n_hosts × n_hosts] of reach_t, from the row's host to the column's
  *   what     name of the lines */
 int reach_judge(check_t *check, const int32_t *results, const char *what);
+/* "timed out"; REACH_OTHER and more: "answered by another machine". */
+const char *reach_text(int32_t result);
 
 /* ---- Packets from one host to another, through one TCP connection ---- */
 typedef struct reach_path {

@@ -38,6 +38,10 @@ static const opt_t table[] = {
      "timeout of nvidia-smi, in seconds", OPT_MORE},
     {"ports", OPT_STRING, FIELD(ports), NULL, 0, 0, NULL, "LO-HI",
      "TCP ports that hosts must reach on each other [MPI's range where one is set, else any]", OPT_MORE},
+    {"reach", OPT_STRING, FIELD(reach), NULL, 0, 0, NULL, "HOSTS",
+     "started on each of HOSTS at the same time, without mpirun: which of them this one reaches (cluster_health.sh does it "
+     "where MPI does not start)",
+     OPT_MORE},
     {"strict", OPT_FLAG, FIELD(strict), "false", 0, 0, NULL, NULL, "warnings fail, too", OPT_COMMON},
     {"expect-gpus", OPT_INT, FIELD(expect_gpus), "0", 0, 1024, NULL, "N",
      "fail if a host does not have exactly N GPUs; 0: any number", OPT_COMMON},

@@ -363,12 +363,16 @@ static const char *reach_advice(int32_t result)
     return result >= REACH_OTHER ? impostor : result == REACH_REFUSED ? refused : silent;
 }
 
+const char *reach_text(int32_t result)
+{
+    return words[result < REACH_OTHER ? result : REACH_OTHER];
+}
+
 /* "timed out", "answered by node3". */
 static const char *reach_words(const check_t *check, int32_t result, char out[TOPO_HOST_MAX + 32])
 {
     const int other = result - REACH_OTHER - 1;
-    if (result <= REACH_OTHER || other >= check->n_hosts)
-        return words[result < REACH_OTHER ? result : REACH_OTHER];
+    if (result <= REACH_OTHER || other >= check->n_hosts) return reach_text(result);
     snprintf(out, TOPO_HOST_MAX + 32, "answered by %s", check_host_name(check, other));
     return out;
 }
