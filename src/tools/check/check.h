@@ -131,6 +131,7 @@ typedef struct check_fact {
     const char *item;
     check_rule_t rule;
     check_status_t unequal; /* of CHECK_SAME and CHECK_EQUAL: the status of hosts that differ */
+    check_status_t alone;   /* of itself, where all hosts are alike: a limit that is too low everywhere */
     double value;           /* NAN: the text is compared */
     double tolerance;       /* relative difference up to which values are equal; in profiles too */
 } check_fact_t;

@@ -12,27 +12,37 @@
 #include "tools/check/lines.h"
 
 /* ---- Equals: the facts of one check, name and item ---- */
+typedef struct entry entry_t; /* of a profile */
+
 typedef struct equals {
     int64_t n, *index; /* of their lines */
     int64_t first;     /* line */
     int64_t usual;     /* line with the most frequent value; of speeds, the reference */
-    int n_usual;       /* hosts or ranks that have it */
+    int64_t n_usual;   /* hosts or ranks that have it */
+    int64_t family;    /* the first `equals` of this check and name: theirs are items of one kind */
+    int lacking; /* a host that has others of the family: most such hosts lack this item. -1: most have it */
+    entry_t *entry; /* of the profile; NULL: none */
 } equals_t;
 
 typedef struct facts {
     equals_t *equals;
     int64_t n, *index; /* of all facts, those of one `equals` after another */
+    bool *member;      /* [n × n_hosts]: of each family's first, the hosts that have items of it */
+    bool *lacks;       /* [n_hosts]: scratch */
+    int n_hosts;
 } facts_t;
 
 static void facts_free(facts_t *facts)
 {
     mem_free(&facts->equals);
     mem_free(&facts->index);
+    mem_free(&facts->member);
+    mem_free(&facts->lacks);
 }
 
-static bool is_equal_to(const check_line_t *a, const check_line_t *b)
+static bool same_family(const check_line_t *a, const check_line_t *b)
 {
-    return strcmp(a->name, b->name) == 0 && strcmp(a->item, b->item) == 0 && strcmp(a->check, b->check) == 0;
+    return strcmp(a->name, b->name) == 0 && strcmp(a->check, b->check) == 0;
 }
 
 static bool same_value(const check_line_t *a, double value, const char *text, double tolerance)
@@ -41,61 +51,129 @@ static bool same_value(const check_line_t *a, double value, const char *text, do
     return fabs(a->value - value) <= tolerance * fmax(fabs(a->value), fabs(value));
 }
 
-/* The most frequent value, the first of several; of speeds the upper median, which one slow host of two does not move. */
-static err_t find_usual(const check_lines_t *lines, equals_t *e)
+/* Whether hosts that lack an item are to be named: those that have others of its name, such as other libraries. */
+static bool is_item_of_hosts(const check_line_t *line)
+{
+    return line->rule == CHECK_EQUAL && line->item[0] && line->scope == CHECK_HOST;
+}
+
+/* The upper median, which one slow host of two does not move. */
+static err_t find_usual_speed(const check_lines_t *lines, equals_t *e)
 {
     double *sorted = NULL;
-    if (lines->line[e->first].rule == CHECK_SPEED) {
-        TRY(mem_new_array(e->n, sizeof *sorted, "speeds", &sorted));
-        for (int64_t i = 0; i < e->n; i++) sorted[i] = lines->line[e->index[i]].value;
-        stats_sort(sorted, e->n);
-    }
-    for (int64_t i = 0; i < e->n; i++) {
-        const check_line_t *a = &lines->line[e->index[i]];
-        int count = 0;
-        if (sorted) {
-            if (a->value == sorted[e->n / 2]) e->usual = e->index[i];
-            continue;
-        }
-        for (int64_t k = 0; k < e->n; k++) {
-            const check_line_t *b = &lines->line[e->index[k]];
-            count += same_value(a, b->value, b->found, a->tolerance);
-        }
-        if (count <= e->n_usual) continue;
-        e->n_usual = count;
-        e->usual = e->index[i];
-    }
+    int64_t n = 0;
+    TRY(mem_new_array(e->n, sizeof *sorted, "speeds", &sorted));
+    for (int64_t i = 0; i < e->n; i++)
+        if (lines->line[e->index[i]].measured) sorted[n++] = lines->line[e->index[i]].value;
+    if (n > 0) stats_sort(sorted, n);
+    for (int64_t i = e->n - 1; i >= 0 && n > 0; i--)
+        if (lines->line[e->index[i]].value == sorted[n / 2]) e->usual = e->index[i];
     mem_free(&sorted);
     return ERR_OK;
 }
 
-static err_t facts_new(const check_lines_t *lines, facts_t *out)
+/* The most frequent value, the first of several. Different values are few, even of many hosts. */
+static err_t find_usual(const check_lines_t *lines, equals_t *e)
 {
-    int64_t n_facts = 0;
-    *out = (facts_t){0};
-    int64_t *of_line = NULL;
+    typedef struct kind {
+        const check_line_t *line;
+        int64_t at, n; /* at: line */
+    } kind_t;
+    kind_t *kinds = NULL;
+    int64_t n_kinds = 0;
+    e->usual = e->first;
+    if (lines->line[e->first].rule == CHECK_SPEED) return find_usual_speed(lines, e);
+    TRY(mem_new_array(e->n, sizeof *kinds, "values", &kinds));
+    for (int64_t i = 0; i < e->n; i++) {
+        const check_line_t *line = &lines->line[e->index[i]];
+        int64_t k = 0;
+        while (k < n_kinds && !same_value(kinds[k].line, line->value, line->found, 0)) k++;
+        if (k == n_kinds) kinds[n_kinds++] = (kind_t){.line = line, .at = e->index[i]};
+        kinds[k].n++;
+    }
+    for (int64_t i = 0; i < n_kinds; i++) {
+        const check_line_t *a = kinds[i].line;
+        int64_t count = 0;
+        for (int64_t k = 0; k < n_kinds; k++)
+            if (k == i || same_value(a, kinds[k].line->value, kinds[k].line->found, a->tolerance))
+                count += kinds[k].n;
+        if (count <= e->n_usual) continue;
+        e->n_usual = count;
+        e->usual = kinds[i].at;
+    }
+    mem_free(&kinds);
+    return ERR_OK;
+}
+
+/* Marks in facts->lacks the hosts that have other items of the family, but not this one; returns their number. */
+static int mark_lacking(const facts_t *facts, const check_lines_t *lines, const equals_t *e)
+{
+    int n = 0;
+    memset(facts->lacks, 0, (size_t)facts->n_hosts * sizeof *facts->lacks);
+    if (!is_item_of_hosts(&lines->line[e->first])) return 0;
+    memcpy(facts->lacks, &facts->member[e->family * facts->n_hosts],
+           (size_t)facts->n_hosts * sizeof *facts->lacks);
+    for (int64_t i = 0; i < e->n; i++) facts->lacks[lines->line[e->index[i]].index] = false;
+    for (int h = 0; h < facts->n_hosts; h++) n += facts->lacks[h];
+    return n;
+}
+
+/* A host that lacks the item, if most hosts of the family do, or the first of two halves; otherwise -1. */
+static int find_lacking(const facts_t *facts, const check_lines_t *lines, const equals_t *e)
+{
+    const int n = mark_lacking(facts, lines, e);
+    int host = 0;
+    if (n == 0 || n < e->n) return -1;
+    while (!facts->lacks[host]) host++;
+    return n > e->n || host < lines->line[e->first].index ? host : -1;
+}
+
+static err_t facts_new(const check_t *check, const check_lines_t *lines, facts_t *out)
+{
+    int64_t n_facts = 0, *of_line = NULL;
+    *out = (facts_t){.n_hosts = check->n_hosts};
     err_t err = mem_new_array(lines->n, sizeof *of_line, "facts", &of_line);
-    for (int64_t i = 0; err == ERR_OK && i < lines->n; i++) {
+    for (int64_t i = 0, guess = 0; err == ERR_OK && i < lines->n; i++) {
         const check_line_t *line = &lines->line[i];
-        int64_t e = 0;
         of_line[i] = -1;
         if (line->rule == CHECK_FINDING) continue;
-        while (e < out->n && !is_equal_to(&lines->line[out->equals[e].first], line)) e++;
+        /* Most hosts have the same facts in the same order. */
+        int64_t e = out->n, family = out->n;
+        for (int64_t k = 0; k < out->n && e == out->n; k++) {
+            const int64_t at = (guess + k) % out->n;
+            const check_line_t *first = &lines->line[out->equals[at].first];
+            if (!same_family(first, line)) continue;
+            family = out->equals[at].family;
+            if (strcmp(first->item, line->item) == 0) e = at;
+        }
         if (e == out->n) {
             err = mem_grow(out->n + 1, sizeof *out->equals, "facts", &out->equals);
             if (err != ERR_OK) break;
-            out->equals[out->n++] = (equals_t){.first = i};
+            out->equals[out->n++] = (equals_t){.first = i, .family = family};
         }
         out->equals[e].n++;
         of_line[i] = e;
+        guess = e + 1;
         n_facts++;
     }
     if (err == ERR_OK) err = mem_new_array(n_facts, sizeof *out->index, "facts", &out->index);
-    for (int64_t e = 0, at = 0; err == ERR_OK && e < out->n; e++) {
-        out->equals[e].index = out->index + at;
-        for (int64_t i = 0; i < lines->n; i++)
-            if (of_line[i] == e) out->index[at++] = i;
+    if (err == ERR_OK) err = mem_new_array(out->n * out->n_hosts, sizeof *out->member, "facts", &out->member);
+    if (err == ERR_OK) err = mem_new_array(out->n_hosts, sizeof *out->lacks, "facts", &out->lacks);
+    if (err == ERR_OK) {
+        int64_t *next = out->index;
+        for (int64_t e = 0; e < out->n; next += out->equals[e++].n) out->equals[e].index = next;
+        for (int64_t e = 0; e < out->n; e++) out->equals[e].n = 0;
+    }
+    for (int64_t i = 0; err == ERR_OK && i < lines->n; i++) {
+        if (of_line[i] < 0) continue;
+        equals_t *e = &out->equals[of_line[i]];
+        e->index[e->n++] = i;
+        if (is_item_of_hosts(&lines->line[i]))
+            out->member[e->family * out->n_hosts + lines->line[i].index] = true;
+    }
+    for (int64_t e = 0; err == ERR_OK && e < out->n; e++) {
         err = find_usual(lines, &out->equals[e]);
+        out->equals[e].lacking = find_lacking(out, lines, &out->equals[e]);
     }
     mem_free(&of_line);
     if (err != ERR_OK) facts_free(out);
@@ -103,12 +181,12 @@ static err_t facts_new(const check_lines_t *lines, facts_t *out)
 }
 
 /* ---- Profiles ---- */
-typedef struct entry {
+struct entry {
     const char *check, *name, *item, *text;
     double value, tolerance; /* value: NAN: the text is compared */
     bool speed;              /* less is worse, more is not */
     bool met;                /* a host has it */
-} entry_t;
+};
 
 struct check_profile {
     json_reader_t reader; /* owns the texts */
@@ -165,7 +243,7 @@ err_t check_profile_write(const check_t *check, const check_lines_t *lines, cons
     facts_t facts;
     json_t j = {0};
     char now[32];
-    TRY(facts_new(lines, &facts));
+    TRY(facts_new(check, lines, &facts));
     clock_utc(now, sizeof now);
     record_begin(&j, RECORD_CHECK_PROFILE);
     json_string(&j, "time", now);
@@ -174,15 +252,18 @@ err_t check_profile_write(const check_t *check, const check_lines_t *lines, cons
     json_array_begin(&j, "facts");
     for (int64_t i = 0; i < facts.n; i++) {
         const check_line_t *usual = &lines->line[facts.equals[i].usual];
-        if (usual->rule == CHECK_SAME) continue;
+        const bool speed = usual->rule == CHECK_SPEED;
+        if (usual->rule == CHECK_SAME || facts.equals[i].lacking >= 0 || (speed && !usual->measured))
+            continue;
         json_object_begin(&j, NULL);
         json_string(&j, "check", usual->check);
         json_string(&j, "name", usual->name);
         if (usual->item[0]) json_string(&j, "item", usual->item);
         json_string(&j, "text", usual->found);
         if (usual->measured) json_real(&j, "value", usual->value);
-        if (usual->measured) json_real(&j, "tolerance", usual->tolerance);
-        if (usual->rule == CHECK_SPEED) json_bool(&j, "at_least", true);
+        if (usual->measured)
+            json_real(&j, "tolerance", speed && usual->tolerance == 0 ? CHECK_SLOWER : usual->tolerance);
+        if (speed) json_bool(&j, "at_least", true);
         json_object_end(&j);
     }
     json_array_end(&j);
@@ -207,148 +288,140 @@ static err_t add_line(check_lines_t *lines, const check_line_t *line)
     return ERR_OK;
 }
 
-/* Names the item where there are several. */
-static err_t set_found(check_lines_t *lines, check_line_t *line, bool names_item, const char *others,
-                       const char *theirs)
+/* The place of a fact among its equals. */
+typedef struct usual {
+    const check_line_t *line; /* as it was found; NULL: most hosts have none */
+    const char *host;         /* that has it, or lacks it */
+    int64_t n;                /* hosts or ranks that were compared */
+    const entry_t *entry;     /* of the profile, or NULL */
+} usual_t;
+
+/* What a line, or a host without one, is worse than. `text`: what to add to the finding. */
+static err_t judge_among_hosts(const usual_t *usual, check_line_t *line, check_status_t unequal,
+                               arena_t *texts, const char **text)
 {
-    return arena_format(&lines->texts, &line->found, "%s%s%s; %s %s", names_item ? line->item : "",
-                        names_item ? ": " : "", shown(line->found), others, shown(theirs));
+    *text = "";
+    if (line->rule == CHECK_SPEED) {
+        const double lost = 1 - line->value / usual->line->value;
+        if (!(lost > CHECK_SLOW)) return ERR_OK;
+        const check_status_t slow = lost > CHECK_SLOWER ? CHECK_FAIL : CHECK_WARN;
+        if (slow > line->status) line->status = slow;
+        return arena_format(texts, text, ", %.0f %% below the %s", 100 * lost,
+                            usual->n > 2 ? "median" : "other");
+    }
+    const bool same = usual->line
+                          ? same_value(line, usual->line->value, usual->line->found, usual->line->tolerance)
+                          : !line->found[0];
+    if (line->rule == CHECK_KNOWN || unequal == CHECK_OK || same) return ERR_OK;
+    if (unequal > line->status) line->status = unequal;
+    return arena_format(texts, text, "; %s has %s", usual->host,
+                        usual->line ? shown(usual->line->found) : "none");
 }
 
-/* A line against those of other hosts. */
-static err_t judge_among_hosts(const check_t *check, check_lines_t *lines, const check_line_t *usual,
-                               int64_t n, check_line_t *line)
+static bool is_as_in_profile(const check_line_t *line, const entry_t *e)
+{
+    if (!e || same_value(line, e->value, e->text, e->tolerance)) return true;
+    return e->speed && line->measured && line->value > e->value;
+}
+
+/* Gives a line its status and the words on what others have. */
+static err_t judge_line(const usual_t *usual, check_line_t *line, arena_t *texts)
 {
     const check_status_t unequal = line->status;
-    line->status = CHECK_OK;
-    if (line->rule == CHECK_SPEED) {
-        const double lost = 1 - line->value / usual->value;
-        char text[80];
-        if (!(lost > CHECK_SLOW)) return ERR_OK;
-        line->status = lost > CHECK_SLOWER ? CHECK_FAIL : CHECK_WARN;
-        snprintf(text, sizeof text, "%.0f %% below the %s", 100 * lost, n > 2 ? "median" : "other");
-        return arena_format(&lines->texts, &line->found, "%s, %s", line->found, text);
-    }
-    if (line->rule == CHECK_KNOWN || same_value(line, usual->value, usual->found, usual->tolerance))
-        return ERR_OK;
-    line->status = unequal;
-    if (unequal == CHECK_OK) return ERR_OK;
-    const char *host = usual->scope == CHECK_RANK ? check->ranks[usual->index].host_name
-                                                  : check_host_name(check, usual->index);
-    char others[TOPO_HOST_MAX + 16];
-    snprintf(others, sizeof others, "%s has", host);
-    return set_found(lines, line, line->item[0] != '\0', others, usual->found);
-}
-
-static err_t judge_by_profile(check_lines_t *lines, check_line_t *line, check_rule_t rule, entry_t *entries,
-                              int64_t n)
-{
-    for (int64_t i = 0; i < n; i++) {
-        entry_t *e = &entries[i];
-        if (strcmp(e->check, line->check) != 0 || strcmp(e->name, line->name) != 0 ||
-            strcmp(e->item, line->item) != 0)
-            continue;
-        e->met = true;
-        if (same_value(line, e->value, e->text, e->tolerance)) return ERR_OK;
-        if (e->speed && line->measured && line->value > e->value) return ERR_OK;
+    const bool names_item = line->rule != CHECK_SPEED && line->item[0];
+    const char *among, *known = "";
+    line->status = line->alone;
+    TRY(judge_among_hosts(usual, line, unequal, texts, &among));
+    if (!is_as_in_profile(line, usual->entry)) {
         line->status = CHECK_FAIL;
-        return set_found(lines, line, rule != CHECK_SPEED && line->item[0], "the profile has", e->text);
+        TRY(arena_format(texts, &known, "; the profile has %s", shown(usual->entry->text)));
     }
-    return ERR_OK;
+    if (line->status <= CHECK_SKIP) line->advice = "";
+    if (!among[0] && !known[0]) return ERR_OK;
+    return arena_format(texts, &line->found, "%s%s%s%s%s", names_item ? line->item : "",
+                        names_item ? ": " : "", shown(line->found), among, known);
 }
 
-/* Whether a host has a fact of that name, whatever its item. */
-static bool has_name(const check_lines_t *lines, int64_t n, const check_line_t *of, int host)
+/* Adds lines about hosts that lack an item which most hosts of its family have, or the profile: a library that is not loaded. */
+static err_t name_missing(const facts_t *facts, const equals_t *e, const usual_t *usual, check_lines_t *lines)
 {
-    for (int64_t i = 0; i < n; i++) {
-        const check_line_t *line = &lines->line[i];
-        if (line->scope == CHECK_HOST && line->index == host && line->rule != CHECK_FINDING &&
-            strcmp(line->name, of->name) == 0 && strcmp(line->check, of->check) == 0)
-            return true;
-    }
-    return false;
-}
-
-/* Adds lines about hosts that lack an item which most hosts with others of its name have, as a library that is not loaded. */
-static err_t name_missing(const check_t *check, check_lines_t *lines, const equals_t *e, int64_t n_lines)
-{
-    const check_line_t first = lines->line[e->first];
-    if (first.rule != CHECK_EQUAL || !first.item[0] || first.scope != CHECK_HOST ||
-        2 * e->n <= check->n_hosts)
-        return ERR_OK;
-    for (int h = 0; e->n < check->n_hosts && h < check->n_hosts; h++) {
-        bool has = !has_name(lines, n_lines, &first, h);
-        for (int64_t i = 0; i < e->n; i++) has |= lines->line[e->index[i]].index == h;
-        if (has) continue;
-        check_line_t line = first;
+    if (mark_lacking(facts, lines, e) == 0) return ERR_OK;
+    check_line_t missing = lines->line[e->usual];
+    missing.found = "";
+    missing.alone = CHECK_OK;
+    missing.measured = false;
+    for (int h = 0; h < facts->n_hosts; h++) {
+        check_line_t line = missing;
+        if (!facts->lacks[h]) continue;
         line.index = h;
-        line.measured = false;
-        TRY(arena_format(&lines->texts, &line.found, "%s: none; %s has %s", first.item,
-                         check_host_name(check, first.index), first.found));
-        TRY(add_line(lines, &line));
+        TRY(judge_line(usual, &line, &lines->texts));
+        if (line.status > CHECK_SKIP) TRY(add_line(lines, &line));
     }
     return ERR_OK;
 }
 
-/* Of each host, items of a name that are as they should be become one line. */
-static err_t merge_items(check_lines_t *lines)
+static err_t judge_equals(const check_t *check, const facts_t *facts, const equals_t *e, check_lines_t *lines)
 {
-    int64_t n = 0;
-    for (int64_t i = 0; i < lines->n; i++) {
-        check_line_t *line = &lines->line[i];
-        check_line_t *first = NULL;
-        const bool merges = line->rule == CHECK_EQUAL && line->item[0] && line->status == CHECK_OK;
-        for (int64_t k = n; merges && k-- > 0 && !first;) {
-            check_line_t *other = &lines->line[k];
-            if (other->index != line->index || other->scope != line->scope) break;
-            if (other->rule == CHECK_EQUAL && other->status == CHECK_OK && other->item[0] &&
-                strcmp(other->name, line->name) == 0 && strcmp(other->check, line->check) == 0)
-                first = other;
-        }
-        if (first) {
-            first->value++;
-            continue;
-        }
-        lines->line[n] = *line;
-        if (merges) lines->line[n].value = 1;
-        n++;
+    const check_line_t line = lines->line[e->usual];
+    const int host = e->lacking >= 0            ? e->lacking
+                     : line.scope == CHECK_RANK ? check->ranks[line.index].host
+                                                : line.index;
+    const usual_t usual = {e->lacking < 0 ? &line : NULL, check_host_name(check, host), e->n, e->entry};
+    const bool none = !line.found[0] && e->n_usual == e->n;
+    TRY(name_missing(facts, e, &usual, lines));
+    for (int64_t k = 0; k < e->n; k++) {
+        check_line_t *at = &lines->line[e->index[k]];
+        TRY(judge_line(&usual, at, &lines->texts));
+        if (none && at->status == CHECK_OK) at->status = CHECK_SKIP;
+        at->found = shown(at->found);
     }
+    return ERR_OK;
+}
+
+/* Of each host or rank, items of a family that are as they should be become one line: the first, with their number. */
+static err_t merge_items(const check_t *check, const facts_t *facts, bool judged, check_lines_t *lines)
+{
+    const int size = check->comm->size;
+    int64_t *first = NULL, *count = NULL, n = 0;
+    err_t err = mem_new_array(2 * size, sizeof *first, "items", &first);
+    if (err == ERR_OK) err = mem_new_array(2 * size, sizeof *count, "items", &count);
+    for (int64_t family = 0; err == ERR_OK && family < facts->n; family++) {
+        if (facts->equals[family].family != family) continue;
+        memset(count, 0, 2 * (size_t)size * sizeof *count);
+        for (int64_t e = family; e < facts->n; e++) {
+            const equals_t *equals = &facts->equals[e];
+            for (int64_t k = 0; equals->family == family && k < equals->n; k++) {
+                check_line_t *line = &lines->line[equals->index[k]];
+                if (line->rule != CHECK_EQUAL || !line->item[0] || line->status != CHECK_OK) continue;
+                const int place = line->index + (line->scope == CHECK_RANK ? size : 0);
+                if (count[place]++ == 0)
+                    first[place] = equals->index[k];
+                else
+                    line->check = NULL; /* to be removed */
+            }
+        }
+        for (int place = 0; err == ERR_OK && place < 2 * size; place++) {
+            if (count[place] == 0) continue;
+            check_line_t *line = &lines->line[first[place]];
+            line->measured = false;
+            err = arena_format(&lines->texts, &line->found, "%lld %s", (long long)count[place],
+                               !judged             ? "found"
+                               : count[place] == 1 ? "as it should be"
+                                                   : "as they should be");
+        }
+    }
+    for (int64_t i = 0; i < lines->n; i++)
+        if (lines->line[i].check) lines->line[n++] = lines->line[i];
     lines->n = n;
-    for (int64_t i = 0; i < n; i++) {
-        check_line_t *line = &lines->line[i];
-        if (line->rule != CHECK_EQUAL || !line->item[0] || line->status != CHECK_OK) continue;
-        line->measured = false;
-        TRY(arena_format(&lines->texts, &line->found, "%.0f as they should be", line->value));
-    }
-    return ERR_OK;
+    mem_free(&first);
+    mem_free(&count);
+    return err;
 }
 
-err_t check_facts_judge(check_t *check, const check_profile_t *profile, check_lines_t *lines)
+/* Facts of the profile that no host has. */
+static err_t name_unmet(const check_t *check, const check_profile_t *profile, check_lines_t *lines)
 {
-    facts_t facts;
-    const int64_t n_lines = lines->n;
-    TRY(facts_new(lines, &facts));
-    err_t err = ERR_OK;
-    /* First, while facts have the status of those that differ. */
-    for (int64_t i = 0; err == ERR_OK && i < facts.n; i++)
-        err = name_missing(check, lines, &facts.equals[i], n_lines);
-    for (int64_t i = 0; err == ERR_OK && i < facts.n; i++) {
-        const equals_t *e = &facts.equals[i];
-        const check_line_t usual = lines->line[e->usual];
-        const bool none = !usual.found[0] && e->n_usual == e->n;
-        for (int64_t k = 0; err == ERR_OK && k < e->n; k++) {
-            check_line_t *line = &lines->line[e->index[k]];
-            err = judge_among_hosts(check, lines, &usual, e->n, line);
-            if (err == ERR_OK && profile)
-                err = judge_by_profile(lines, line, usual.rule, profile->entries, profile->n);
-            if (line->status == CHECK_OK && !line->found[0]) line->found = "none";
-            if (none && line->status == CHECK_OK) line->status = CHECK_SKIP;
-            if (line->status <= CHECK_SKIP) line->advice = "";
-        }
-    }
-    facts_free(&facts);
-    if (err == ERR_OK) err = merge_items(lines);
-    for (int64_t i = 0; err == ERR_OK && profile && i < profile->n; i++) {
+    for (int64_t i = 0; i < profile->n; i++) {
         const entry_t *e = &profile->entries[i];
         check_line_t line = {.scope = CHECK_JOB,
                              .status = CHECK_FAIL,
@@ -357,10 +430,41 @@ err_t check_facts_judge(check_t *check, const check_profile_t *profile, check_li
                              .item = "",
                              .advice = "if that is right, write the profile again (--write-profile)"};
         if (e->met || !check_is_chosen(check->options, e->check)) continue;
-        err = arena_format(&lines->texts, &line.found, "none on any host; the profile has %s%s%s", e->item,
-                           e->item[0] ? " " : "", e->text);
-        if (err == ERR_OK) err = add_line(lines, &line);
+        TRY(arena_format(&lines->texts, &line.found, "none on any host; the profile has %s%s%s", e->item,
+                         e->item[0] ? ": " : "", shown(e->text)));
+        TRY(add_line(lines, &line));
     }
+    return ERR_OK;
+}
+
+static void find_entries(const check_profile_t *profile, const check_lines_t *lines, facts_t *facts)
+{
+    for (int64_t k = 0; k < facts->n; k++) {
+        equals_t *equals = &facts->equals[k];
+        const check_line_t *line = &lines->line[equals->first];
+        if (line->rule == CHECK_SAME) continue;
+        for (int64_t i = 0; i < profile->n && !equals->entry; i++) {
+            entry_t *e = &profile->entries[i];
+            if (strcmp(e->name, line->name) != 0 || strcmp(e->item, line->item) != 0 ||
+                strcmp(e->check, line->check) != 0)
+                continue;
+            e->met = true;
+            equals->entry = e;
+        }
+    }
+}
+
+err_t check_facts_judge(check_t *check, const check_profile_t *profile, check_lines_t *lines)
+{
+    facts_t facts;
+    TRY(facts_new(check, lines, &facts));
+    err_t err = ERR_OK;
+    if (profile) find_entries(profile, lines, &facts);
+    for (int64_t i = 0; err == ERR_OK && i < facts.n; i++)
+        err = judge_equals(check, &facts, &facts.equals[i], lines);
+    if (err == ERR_OK) err = merge_items(check, &facts, profile || check->n_hosts > 1, lines);
+    if (err == ERR_OK && profile) err = name_unmet(check, profile, lines);
     for (int64_t i = 0; i < lines->n; i++) lines->line[i].rule = CHECK_FINDING;
+    facts_free(&facts);
     return err;
 }

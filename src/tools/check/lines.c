@@ -14,7 +14,7 @@ const char *const check_status_names[] = {"ok", "skip", "warn", "fail", NULL};
 
 /* Head of a packed line; its five NUL-terminated texts follow. */
 typedef struct head {
-    int64_t index, scope, status, rule, measured, less;
+    int64_t index, scope, status, alone, rule, measured, less;
     double value, tolerance;
 } head_t;
 
@@ -125,6 +125,7 @@ void check_fact(check_t *check, check_where_t where, const check_fact_t *fact, c
     const head_t head = {.index = where.index,
                          .scope = where.scope,
                          .status = fact->unequal,
+                         .alone = fact->alone,
                          .rule = fact->rule,
                          .measured = !isnan(fact->value),
                          .value = fact->value,
@@ -174,6 +175,7 @@ err_t check_lines_unpack(const char *text, size_t n_bytes, check_lines_t *out)
         *line = (check_line_t){.scope = (check_scope_t)head.scope,
                                .index = (int)head.index,
                                .status = (check_status_t)head.status,
+                               .alone = (check_status_t)head.alone,
                                .rule = (check_rule_t)head.rule,
                                .measured = head.measured != 0,
                                .less = head.less != 0,

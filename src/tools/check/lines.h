@@ -10,9 +10,10 @@
 
 typedef struct check_line {
     check_scope_t scope;
-    int index; /* of the rank or the host; 0 for the job */
-    check_status_t status;
-    check_rule_t rule; /* CHECK_FINDING once it has been judged */
+    int index;             /* of the rank or the host; 0 for the job */
+    check_status_t status; /* of a fact that is not judged yet: `unequal` */
+    check_status_t alone;  /* of a fact */
+    check_rule_t rule;     /* CHECK_FINDING once it has been judged */
     bool measured, less;
     double value, tolerance;
     const char *check, *name, *item, *found, *advice; /* item and advice may be "" */
@@ -40,10 +41,11 @@ typedef struct check_profile check_profile_t;
 /* Reads a profile, before the checks. ERR_USAGE or ERR_DATA names the file and what is wrong. */
 err_t check_profile_read(const char *path, check_profile_t **out);
 void check_profile_free(check_profile_t **profile);
-/* Writes the facts that most hosts have. */
+/* Writes what most hosts have; of speeds, the upper median. */
 err_t check_profile_write(const check_t *check, const check_lines_t *facts, const char *path);
 
-/* Turns facts into findings: gives them a status, and says what others have. Equal items of one name become one line.
+/* Turns facts into findings: gives them a status, and says what others have. Of each host, the items of a name that are as they
+ * should be become one line. A host that has items of a name, but not one that most such hosts have, gets a line about it.
  *
  *   profile  NULL: none */
 err_t check_facts_judge(check_t *check, const check_profile_t *profile, check_lines_t *lines);
