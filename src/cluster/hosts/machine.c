@@ -5,6 +5,7 @@
 
 #include <ctype.h>
 #include <dirent.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -107,6 +108,8 @@ void machine_cpu_read(FILE *cpuinfo, machine_cpu_t *out)
             for (size_t i = 0; i < sizeof instruction_sets / sizeof *instruction_sets; i++)
                 if (has_word(value, instruction_sets[i]))
                     append(out->instructions, sizeof out->instructions, " ", instruction_sets[i]);
+        if (strcmp(line, "microcode") == 0 && !out->microcode[0])
+            snprintf(out->microcode, sizeof out->microcode, "%.*s", (int)sizeof out->microcode - 1, value);
         /* Numbered from 0. */
         if (strcmp(line, "physical id") == 0 && atoi(value) > last_socket) last_socket = atoi(value);
     }
@@ -135,13 +138,41 @@ int64_t machine_cpu_list(const char *text, cpu_set_t *out, size_t n_bytes)
     return *text == '\0' || *text == '\n' ? n : -1;
 }
 
+/* The first number of ROOT/sys/devices/system/cpu/cpuN/topology/NAME. */
+static int read_place(const char *root, int cpu, const char *name, int otherwise)
+{
+    char path[FS_PATH_MAX], line[1024];
+    int value;
+    snprintf(path, sizeof path, "%s/sys/devices/system/cpu/cpu%d/topology/%s", root, cpu, name);
+    return fs_read_line(path, line, sizeof line) && sscanf(line, "%d", &value) == 1 ? value : otherwise;
+}
+
 int machine_core(int cpu)
 {
-    char path[128], siblings[1024];
-    snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu%d/topology/thread_siblings_list", cpu);
-    if (!fs_read_line(path, siblings, sizeof siblings)) return cpu;
-    const long first = strtol(siblings, NULL, 10);
-    return first >= 0 && first < cpu ? (int)first : cpu;
+    const int first = read_place("", cpu, "thread_siblings_list", cpu);
+    return first >= 0 && first < cpu ? first : cpu;
+}
+
+void machine_layout_read(const char *root, machine_layout_t *out)
+{
+    enum { MAX_SOCKETS = 64, N_SETS = 8 };
+    char path[FS_PATH_MAX], list[4096];
+    cpu_set_t online[N_SETS];
+    int sockets[MAX_SOCKETS];
+    *out = (machine_layout_t){.cpus = 0};
+    snprintf(path, sizeof path, "%s/sys/devices/system/node/has_cpu", root);
+    if (fs_read_line(path, list, sizeof list)) out->nodes = (int)machine_cpu_list(list, NULL, 0);
+    snprintf(path, sizeof path, "%s/sys/devices/system/cpu/online", root);
+    if (!fs_read_line(path, list, sizeof list) || machine_cpu_list(list, online, sizeof online) < 0) return;
+    out->cpus = CPU_COUNT_S(sizeof online, online);
+    for (int cpu = 0; cpu < N_SETS * CPU_SETSIZE; cpu++) {
+        if (!CPU_ISSET_S((size_t)cpu, sizeof online, online)) continue;
+        out->cores += read_place(root, cpu, "thread_siblings_list", cpu) == cpu;
+        const int socket = read_place(root, cpu, "physical_package_id", -1);
+        int known = 0;
+        while (known < out->sockets && sockets[known] != socket) known++;
+        if (socket >= 0 && known == out->sockets && known < MAX_SOCKETS) sockets[out->sockets++] = socket;
+    }
 }
 
 int machine_caches(const char *folder, machine_cache_t out[MACHINE_MAX_CACHES])
@@ -246,10 +277,16 @@ int64_t machine_memory_bytes(void)
     return 1024 * read_field("/proc/meminfo", "MemTotal:", 0);
 }
 
-/* The files of a control group, of both versions. */
-typedef struct group_kind {
-    const char *controllers, *folder, *limit, *used, *cached;
-} group_kind_t;
+/* The files of a control group, of both versions, and how its limit is read. */
+typedef struct group_kind group_kind_t;
+struct group_kind {
+    const char *controllers, *folder;
+    /* INT64_MAX: no limit.
+     *
+     *   files  the path of the group's folder, with a slash; names can be appended */
+    int64_t (*read)(const group_kind_t *kind, char *files);
+    const char *limit, *used, *cached;
+};
 
 /* This process's group, "/a/b", from a line "4:memory:/a/b"; "" if it has none. */
 static void read_cgroup(const char *groups, const char *controllers, char *out, size_t n_bytes)
@@ -267,41 +304,79 @@ static void read_cgroup(const char *groups, const char *controllers, char *out, 
     if (file) fclose(file);
 }
 
-static int64_t group_free_bytes(const group_kind_t *kind, const char *root, const char *group)
+enum { GROUP_FILE_MAX = 64 };
+
+/* The path of a file, until the next call. */
+static const char *group_file(char *files, const char *name)
 {
-    char path[2 * FS_PATH_MAX];
-    const int n = snprintf(path, sizeof path, "%s%s%s/", root, kind->folder, group);
-    if (n < 0 || n >= FS_PATH_MAX) return INT64_MAX;
-    snprintf(path + n, sizeof path - (size_t)n, "%s", kind->limit);
-    const int64_t limit = read_number(path, INT64_MAX);
-    if (limit == INT64_MAX) return INT64_MAX;
-    snprintf(path + n, sizeof path - (size_t)n, "%s", kind->used);
-    int64_t used = read_number(path, 0);
-    snprintf(path + n, sizeof path - (size_t)n, "memory.stat");
-    used -= read_field(path, kind->cached, 0);
+    snprintf(strrchr(files, '/') + 1, GROUP_FILE_MAX, "%s", name);
+    return files;
+}
+
+static int64_t group_memory(const group_kind_t *kind, char *files)
+{
+    const int64_t limit = read_number(group_file(files, kind->limit), INT64_MAX);
+    if (limit == INT64_MAX || !kind->used) return limit;
+    int64_t used = read_number(group_file(files, kind->used), 0);
+    used -= read_field(group_file(files, "memory.stat"), kind->cached, 0);
     return used < limit ? limit - used : 0;
 }
 
-int64_t machine_group_free_bytes(const char *groups, const char *root)
+/* CPU time per time, in thousandths. Version 2 has "QUOTA PERIOD" or "max PERIOD" in one file. */
+static int64_t group_quota(const group_kind_t *kind, char *files)
 {
-    static const group_kind_t kinds[] = {
-        {"", "", "memory.max", "memory.current", "inactive_file "},
-        {"memory", "/memory", "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file "},
-    };
+    char line[64];
+    long long quota = -1, period = -1;
+    if (!fs_read_line(group_file(files, kind->limit), line, sizeof line)) return INT64_MAX;
+    if (sscanf(line, "%lld %lld", &quota, &period) == 1)
+        period = read_number(group_file(files, "cpu.cfs_period_us"), -1);
+    return quota > 0 && period > 0 ? 1000 * quota / period : INT64_MAX;
+}
+
+/* The least that this process's groups and those above leave. */
+static int64_t least_of_groups(const group_kind_t *kinds, int n_kinds, const char *groups, const char *root)
+{
     int64_t least = INT64_MAX;
-    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
-        char group[FS_PATH_MAX];
+    for (int i = 0; i < n_kinds; i++) {
+        char group[FS_PATH_MAX], files[2 * FS_PATH_MAX + GROUP_FILE_MAX];
         read_cgroup(groups, kinds[i].controllers, group, sizeof group);
         /* Limits of all groups above hold, too. The root is last: there a container sees its own group. */
         for (;;) {
-            const int64_t n_bytes = group_free_bytes(&kinds[i], root, group);
-            if (n_bytes < least) least = n_bytes;
+            const int n = snprintf(files, sizeof files, "%s%s%s/", root, kinds[i].folder, group);
+            const int64_t left = n > 0 && n < FS_PATH_MAX ? kinds[i].read(&kinds[i], files) : INT64_MAX;
+            if (left < least) least = left;
             char *end = strrchr(group, '/');
             if (!end) break;
             *end = '\0';
         }
     }
     return least;
+}
+
+int64_t machine_group_free_bytes(const char *groups, const char *root)
+{
+    static const group_kind_t kinds[] = {
+        {"", "", group_memory, "memory.max", "memory.current", "inactive_file "},
+        {"memory", "/memory", group_memory, "memory.limit_in_bytes", "memory.usage_in_bytes",
+         "total_inactive_file "},
+    };
+    return least_of_groups(kinds, 2, groups, root);
+}
+
+void machine_group_limits(const char *groups, const char *root, machine_group_limits_t *out)
+{
+    static const group_kind_t memory[] = {
+        {"", "", group_memory, "memory.max", NULL, NULL},
+        {"memory", "/memory", group_memory, "memory.limit_in_bytes", NULL, NULL},
+    };
+    static const group_kind_t cpu[] = {
+        {"", "", group_quota, "cpu.max", NULL, NULL},
+        {"cpu", "/cpu", group_quota, "cpu.cfs_quota_us", NULL, NULL},
+        {"cpu,cpuacct", "/cpu,cpuacct", group_quota, "cpu.cfs_quota_us", NULL, NULL},
+    };
+    const int64_t quota = least_of_groups(cpu, 3, groups, root);
+    out->memory_bytes = least_of_groups(memory, 2, groups, root);
+    out->cpus = quota < INT64_MAX ? 1e-3 * (double)quota : INFINITY;
 }
 
 int64_t machine_free_bytes(void)

@@ -21,6 +21,7 @@ typedef struct machine_cpu {
     char instructions[192]; /* the sets that matter to kernels: "avx2 fma avx512f", "asimd sve" */
     char caches[64];        /* of a core, without those of instructions: "32K 1024K 32768K" */
     int sockets;            /* 0: unknown */
+    char microcode[32];     /* its revision: "0x2b000603" */
 } machine_cpu_t;
 
 void machine_cpu(machine_cpu_t *out);
@@ -46,6 +47,14 @@ int machine_caches(const char *folder, machine_cache_t out[MACHINE_MAX_CACHES]);
  * level that CPUs share the rank's part. 0: unknown. */
 int64_t machine_cache_bytes(int n_cpus, int n_ranks);
 
+/* CPUs that are online, their cores and sockets, and the NUMA nodes that have some of them. 0: unknown. */
+typedef struct machine_layout {
+    int cpus, cores, sockets, nodes;
+} machine_layout_t;
+
+/* Reads ROOT/sys/devices/system; "": this machine's. */
+void machine_layout_read(const char *root, machine_layout_t *out);
+
 int machine_cpus(void);    /* online */
 int machine_core(int cpu); /* the first hardware thread of a CPU's core; the CPU itself if unknown */
 /* Parses the kernel's "0-3,8,10-11" into a set of n_bytes, or counts only: out NULL. Returns the number of CPUs; -1: malformed,
@@ -60,6 +69,13 @@ int64_t machine_free_bytes(void);
  *   groups  /proc/self/cgroup
  *   root    /sys/fs/cgroup */
 int64_t machine_group_free_bytes(const char *groups, const char *root);
+
+/* What these groups allow. Files as above. */
+typedef struct machine_group_limits {
+    int64_t memory_bytes; /* INT64_MAX: no limit */
+    double cpus;          /* as CPU time per time; INFINITY: no limit */
+} machine_group_limits_t;
+void machine_group_limits(const char *groups, const char *root, machine_group_limits_t *out);
 
 /* A port to other hosts: an InfiniBand port, or a network interface that is up and not the loopback. */
 typedef struct machine_port {

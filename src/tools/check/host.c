@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The checks `host`: memory, /dev/shm, copies between ranks, resource limits, disk space, CPU governor; and `clock`. Reading
+/* The checks `host`: memory, /dev/shm, copies between ranks, resource limits, disk space; and `clock`. Reading
  * facts and judging them are separate, so that tests can supply facts. */
 #include "tools/check/host.h"
 
@@ -88,7 +88,9 @@ static void host_facts_read(const check_t *check, const char *out, host_facts_t 
                             .memory_total = machine_memory_bytes(),
                             .swap_used = read_swap(),
                             .memlock = limit_of(RLIMIT_MEMLOCK),
-                            .n_files = limit_of(RLIMIT_NOFILE)};
+                            .n_files = limit_of(RLIMIT_NOFILE),
+                            .n_processes = limit_of(RLIMIT_NPROC),
+                            .stack = limit_of(RLIMIT_STACK)};
     if (facts->memory_free == INT64_MAX) facts->memory_free = -1;
     read_space("/dev/shm", &facts->shm_total, &facts->shm_free);
     facts->out_hangs = process_probe(out, check->options->shared_timeout_sec) != ERR_OK;
@@ -99,8 +101,6 @@ static void host_facts_read(const check_t *check, const char *out, host_facts_t 
     }
     read_space("/tmp", NULL, &facts->temp_free);
     facts->temp_writable = access("/tmp", W_OK | X_OK) == 0;
-    fs_read_line("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor", facts->governor,
-                 sizeof facts->governor);
 }
 
 static void judge_host_memory(check_t *check, const host_facts_t *f)
@@ -153,28 +153,46 @@ static void judge_copies(check_t *check, const host_facts_t *f)
                    "slower, through /dev/shm: process_vm_readv is refused by %s", f->copies.cause);
 }
 
+/* A limit is judged alone, and compared with those of other hosts.
+ *
+ *   value  -1: unknown
+ *   text   of a limited one */
+static void add_limit(check_t *check, const char *name, int64_t value, check_status_t alone,
+                      const char *advice, const char *text)
+{
+    const bool limited = value >= 0 && value < INT64_MAX;
+    const check_fact_t fact = {.name = name,
+                               .advice = advice,
+                               .rule = CHECK_EQUAL,
+                               .unequal = CHECK_WARN,
+                               .alone = limited ? alone : CHECK_OK,
+                               .value = limited ? (double)value : NAN,
+                               .tolerance = 0.05}; /* -u depends on the memory */
+    check_fact(check, check_host(check), &fact, "%s", limited ? text : value < 0 ? "" : "unlimited");
+}
+
 static void judge_limits(check_t *check, const host_facts_t *f)
 {
-    check_where_t where = check_host(check);
+    static const char raise_all[] =
+        "set it as on the other hosts: /etc/security/limits.conf, and the service of sshd or slurmd";
+    char text[96];
     /* Sockets to every rank; files of MPI, libraries and data. */
-    int64_t need = 256 + 4 * (int64_t)f->size;
-    check_status_t status = f->n_files < need ? CHECK_WARN : CHECK_OK;
-    if (f->n_files == INT64_MAX)
-        check_line(check, where, "ulimit -n", CHECK_OK, NULL, "unlimited");
-    else
-        check_line(check, where, "ulimit -n", f->n_files < 0 ? CHECK_SKIP : status,
-                   "raise nofile in /etc/security/limits.conf and in the service of sshd or slurmd",
-                   "%" PRId64 " open files", f->n_files);
-    status = f->rdma && f->memlock < GB ? CHECK_FAIL : f->memlock < 8 * MB ? CHECK_WARN : CHECK_OK;
-    if (f->memlock == INT64_MAX)
-        check_line(check, where, "ulimit -l", CHECK_OK, NULL, "unlimited");
-    else
-        check_line(
-            check, where, "ulimit -l", f->memlock < 0 ? CHECK_SKIP : status,
-            "RDMA needs locked memory: set memlock to unlimited in /etc/security/limits.conf and in the "
-            "service of sshd or slurmd; docker run --ulimit memlock=-1",
-            "%s can be locked%s", figure_bytes((double)f->memlock).text,
-            status == CHECK_FAIL ? ", but RDMA needs more" : "");
+    const int64_t need = 256 + 4 * (int64_t)f->size;
+    snprintf(text, sizeof text, "%" PRId64 " open files", f->n_files);
+    add_limit(check, "ulimit -n", f->n_files, f->n_files < need ? CHECK_WARN : CHECK_OK,
+              "raise nofile in /etc/security/limits.conf and in the service of sshd or slurmd", text);
+    const check_status_t locked = f->rdma && f->memlock < GB ? CHECK_FAIL
+                                  : f->memlock < 8 * MB      ? CHECK_WARN
+                                                             : CHECK_OK;
+    snprintf(text, sizeof text, "%s can be locked%s", figure_bytes((double)f->memlock).text,
+             locked == CHECK_FAIL ? ", but RDMA needs more" : "");
+    add_limit(check, "ulimit -l", f->memlock, locked,
+              "RDMA needs locked memory: set memlock to unlimited in /etc/security/limits.conf and in the "
+              "service of sshd or slurmd; docker run --ulimit memlock=-1",
+              text);
+    snprintf(text, sizeof text, "%" PRId64 " processes", f->n_processes);
+    add_limit(check, "ulimit -u", f->n_processes, CHECK_OK, raise_all, text);
+    add_limit(check, "ulimit -s", f->stack, CHECK_OK, raise_all, figure_bytes((double)f->stack).text);
 }
 
 static void judge_folder(check_t *check, const char *name, int64_t left, bool writable, bool needed)
@@ -207,13 +225,6 @@ void host_judge(check_t *check, const host_facts_t *f)
     else if (check->host == 0)
         judge_folder(check, "disk of --out", f->out_free, f->out_writable, true);
     judge_folder(check, "disk of /tmp", f->temp_free, f->temp_writable, false);
-    if (!f->governor[0])
-        check_line(check, check_host(check), "CPU governor", CHECK_SKIP, NULL, "not reported by the kernel");
-    else if (strcmp(f->governor, "powersave") == 0)
-        check_line(check, check_host(check), "CPU governor", CHECK_WARN,
-                   "cores may stay slow: cpupower frequency-set -g performance", "%s", f->governor);
-    else
-        check_line(check, check_host(check), "CPU governor", CHECK_OK, NULL, "%s", f->governor);
 }
 
 static err_t host_run(check_t *check)
@@ -225,8 +236,8 @@ static err_t host_run(check_t *check)
     return ERR_OK;
 }
 
-const check_case_t check_host_case = {"host", "memory, /dev/shm, memory copies, limits, disks, CPU governor",
-                                      false, host_run};
+const check_case_t check_host_case = {"host", "memory, /dev/shm, memory copies, limits, disks", false,
+                                      host_run};
 
 /* ---- The check `clock`: each host's offset from rank 0's wall clock, as measured by cluster/comm/comm.c ---- */
 void clock_judge(check_t *check, double offset_sec, double error_sec)

@@ -31,18 +31,26 @@ typedef struct host_facts {
     int size;    /* ranks of the job */
     bool rdma;   /* the host has InfiniBand or EFA devices */
     int64_t memory_free, memory_total, swap_used;
-    int64_t memlock; /* INT64_MAX: unlimited */
-    int64_t n_files; /* limit of open files */
+    int64_t memlock;            /* INT64_MAX: unlimited */
+    int64_t n_files;            /* limit of open files */
+    int64_t n_processes, stack; /* limits */
     int64_t shm_total, shm_free;
     int64_t out_free, temp_free;
     bool out_hangs; /* the file system of --out does not respond */
     bool out_writable, temp_writable;
     peer_memory_t copies;
-    char governor[32]; /* "": not reported, as in virtual machines */
 } host_facts_t;
 
 /* Adds a line about each fact. */
 void host_judge(check_t *check, const host_facts_t *facts);
+
+/* ---- The machine: hardware and kernel ---- */
+/* Adds the facts of this host that ROOT/proc and ROOT/sys show; "": its own. */
+void machine_add_facts(check_t *check, const char *root);
+/* Adds the fact of the CPUs that the host's ranks may use, and judges it by --expect-cpus.
+ *
+ *   is_even  all hosts have the same number of ranks: otherwise the hosts are not compared */
+void machine_add_cpus(check_t *check, int n_cpus, bool is_even);
 
 /* ---- Clocks ---- */
 /* Adds a line about this host's clock. Not collective.

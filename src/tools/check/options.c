@@ -116,7 +116,7 @@ static const opt_when_t whens[] = {
     {"data|content|config", " versions", "yes", "the check versions"},
     {"shared|shared-bytes", " shared", "yes", "the check shared"},
     {"allow-busy", " load", "yes", "the check load"},
-    {"expect-cpus", " topology", "yes", "the check topology"},
+    {"expect-cpus", " machine", "yes", "the check machine"},
     {"ports|expect-gbps|expect-busbw", " network", "yes", "the check network"},
     {"expect-transport", " transport", "yes", "the check transport"},
     {"gpus|share-gpu|workspace", "device", "auto|cuda", NULL},

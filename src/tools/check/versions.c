@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* The check `versions`: compares program, libraries, kernel, CPU, config file and data over all hosts. */
+/* The check `versions`: compares program, libraries, config file and data over all hosts. */
 #include <errno.h>
 #include <gnu/libc-version.h>
 #include <inttypes.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/utsname.h>
 
 #include "base/clock.h"
 #include "base/fs.h"
@@ -15,7 +14,7 @@
 #include "base/mem.h"
 #include "base/version.h"
 #include "cluster/comm/device.h"
-#include "cluster/hosts/machine.h"
+#include "cluster/hosts/topo.h"
 #include "cluster/watch/watchdog.h"
 #include "data/dataset/content.h"
 #include "data/dataset/dataset.h"
@@ -315,7 +314,6 @@ static void compare_libraries(check_t *check)
 {
     static const char same[] = "install the same version on all hosts";
     char text[256];
-    struct utsname os;
     comm_describe(check->comm, text, sizeof text);
     check_equal(check, "MPI", CHECK_FAIL, "install the same MPI on all hosts; check PATH and LD_LIBRARY_PATH",
                 text);
@@ -324,12 +322,6 @@ static void compare_libraries(check_t *check)
     h5_version(text, sizeof text);
     check_equal(check, "HDF5", CHECK_WARN, same, text);
     check_equal(check, "C library", CHECK_WARN, same, gnu_get_libc_version());
-    check_equal(check, "kernel", CHECK_WARN, "update the hosts to the same kernel",
-                uname(&os) == 0 ? os.release : "");
-    machine_cpu_t cpu;
-    machine_cpu(&cpu);
-    snprintf(text, sizeof text, "%s%s%s", cpu.name, cpu.type[0] ? ", " : "", cpu.type);
-    check_equal(check, "CPU", CHECK_WARN, "all ranks wait for the slowest; exclude hosts that differ", text);
 }
 
 static err_t versions_run(check_t *check)
@@ -344,5 +336,5 @@ static err_t versions_run(check_t *check)
     return compare_data(check);
 }
 
-const check_case_t check_versions = {
-    "versions", "same binary, libraries, kernel, --config and --data on all hosts", true, versions_run};
+const check_case_t check_versions = {"versions", "same binary, libraries, --config and --data on all hosts",
+                                     true, versions_run};
