@@ -47,15 +47,20 @@ static void test_parse(void)
     OK(!process_parse("4242 (sh) S 1", &p) && !process_parse("", &p), "truncated text is rejected");
 }
 
-static void write_process(int pid, const char *name, int ticks, int cpu)
+static void write_child(int parent, int pid, const char *name, int ticks, int cpu)
 {
     char path[64], text[256];
     snprintf(path, sizeof path, "%d/stat", pid);
-    int n =
-        snprintf(text, sizeof text,
-                 "%d (%s) R 1 1 1 0 -1 0 0 0 0 0 %d 0 0 0 20 0 1 0 5 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 17 %d 0\n",
-                 pid, name, ticks, cpu);
+    int n = snprintf(
+        text, sizeof text,
+        "%d (%s) R %d 1 1 0 -1 0 0 0 0 0 %d 0 0 0 20 0 1 0 5 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 17 %d 0\n", pid,
+        name, parent, ticks, cpu);
     folder_put(path, text, (size_t)n);
+}
+
+static void write_process(int pid, const char *name, int ticks, int cpu)
+{
+    write_child(1, pid, name, ticks, cpu);
 }
 
 static void write_cpus(int busy0, int busy1, int stolen)
@@ -149,6 +154,40 @@ static void test_compare(void)
     mem_free(&check.text);
 }
 
+static bool is_of_job(const load_snapshot_t *s, int pid)
+{
+    for (int64_t i = 0; i < s->n; i++)
+        if (s->processes[i].at.pid == pid) return s->processes[i].of_job;
+    return false;
+}
+
+/* bash 20 started the launcher 21, with a guard and mpirun, and another one, 31. */
+static void test_launcher(void)
+{
+    const int pids[] = {JOB};
+    cpu_set_t cpus;
+    load_snapshot_t s;
+    CPU_ZERO(&cpus);
+    CPU_SET(0, &cpus);
+    write_child(1, 20, "bash", 0, 0);
+    write_child(20, 21, "dptrain", 0, 0);
+    write_child(21, 22, "dptrain-guard", 0, 0);
+    write_child(21, 23, "mpirun", 0, 0);
+    write_child(23, JOB, "dptrain", 0, 0);
+    write_child(20, 31, "dptrain", 0, 0);
+    write_child(31, 32, "dptrain-guard", 0, 0);
+    OK(load_snapshot_read(folder, &cpus, pids, 1, &s) == ERR_OK && is_of_job(&s, 21) && is_of_job(&s, 22) &&
+           is_of_job(&s, JOB),
+       "the launcher above a rank and its guard are of the job");
+    OK(!is_of_job(&s, 20) && !is_of_job(&s, 23) && !is_of_job(&s, 31) && !is_of_job(&s, 32),
+       "other programs and other launchers are not");
+    load_snapshot_free(&s);
+    write_child(23, 20, "bash", 0, 0);
+    OK(load_snapshot_read(folder, &cpus, pids, 1, &s) == ERR_OK && is_of_job(&s, 21),
+       "a circle of parents ends");
+    load_snapshot_free(&s);
+}
+
 static void test_use(void)
 {
     smi_app_t apps[SMI_MAX_APPS];
@@ -210,9 +249,10 @@ static void test_use(void)
 int main(void)
 {
     if (!folder_begin()) tap_skip_all("no folder can be made in /tmp");
-    tap_plan(2 + 2 + 4 + 4 + 9 + 1);
+    tap_plan(2 + 2 + 4 + 4 + 3 + 9 + 1);
     test_parse();
     test_compare();
+    test_launcher();
     test_use();
     folder_clear();
     rmdir(folder);

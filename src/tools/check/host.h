@@ -84,7 +84,7 @@ enum { LOAD_MAX_CULPRITS = 3, LOAD_MAX_LEFTOVERS = 16 };
 
 typedef struct load_process {
     process_t at;      /* as of the snapshot */
-    bool of_job, mine; /* a rank of this job; of this user */
+    bool of_job, mine; /* a rank of this job or its launcher; of this user */
     double cpus;       /* CPUs that it used between two snapshots */
 } load_process_t;
 

@@ -61,6 +61,35 @@ static err_t add_process(const load_process_t *process, load_snapshot_t *out)
     return ERR_OK;
 }
 
+static bool has_leftover_name(const load_process_t *process)
+{
+    return strncmp(process->at.name, leftover_name, strlen(leftover_name)) == 0;
+}
+
+/* NULL: hidden, or gone. */
+static load_process_t *find_parent(const load_snapshot_t *in, const load_process_t *process)
+{
+    for (int64_t i = 0; process->at.parent > 0 && i < in->n; i++)
+        if (in->processes[i].at.pid == process->at.parent) return &in->processes[i];
+    return NULL;
+}
+
+/* The job's launcher, `dptrain run`, is above its ranks, and its guard below it. */
+static void mark_launchers(load_snapshot_t *s)
+{
+    for (int64_t i = 0; i < s->n; i++) {
+        load_process_t *above = s->processes[i].of_job ? find_parent(s, &s->processes[i]) : NULL;
+        /* What was read over a while may have circles. */
+        for (int64_t depth = 0; above && depth < s->n; depth++, above = find_parent(s, above))
+            above->of_job |= has_leftover_name(above);
+    }
+    for (int64_t i = 0; i < s->n; i++) {
+        const load_process_t *parent =
+            has_leftover_name(&s->processes[i]) ? find_parent(s, &s->processes[i]) : NULL;
+        if (parent && parent->of_job) s->processes[i].of_job = true;
+    }
+}
+
 err_t load_snapshot_read(const char *proc, const cpu_set_t *cpus, const int *pids, int n_pids,
                          load_snapshot_t *out)
 {
@@ -76,6 +105,7 @@ err_t load_snapshot_read(const char *proc, const cpu_set_t *cpus, const int *pid
         err = add_process(&process, out);
     }
     if (dir) closedir(dir);
+    mark_launchers(out);
     if (err != ERR_OK) load_snapshot_free(out);
     return err;
 }
@@ -111,7 +141,7 @@ static void note_leftover(const load_process_t *process, double uptime_sec, doub
 {
     double age = uptime_sec - tick_sec * (double)process->at.started;
     if (process->of_job || !process->mine || process->at.state == 'Z') return;
-    if (strncmp(process->at.name, leftover_name, strlen(leftover_name)) != 0) return;
+    if (!has_leftover_name(process)) return;
     if (facts->n_leftovers < LOAD_MAX_LEFTOVERS) facts->leftovers[facts->n_leftovers] = *process;
     facts->n_leftovers++;
     if (age > facts->oldest_sec) facts->oldest_sec = age;
