@@ -52,6 +52,12 @@ void machine_add_facts(check_t *check, const char *root);
  *   is_even  all hosts have the same number of ranks: otherwise the hosts are not compared */
 void machine_add_cpus(check_t *check, int n_cpus, bool is_even);
 
+/* ---- Libraries ---- */
+/* Adds a fact about the bytes of each library that the process has mapped.
+ *
+ *   maps  /proc/self/maps, or a test's file */
+err_t versions_add_libraries(check_t *check, const char *maps);
+
 /* ---- Clocks ---- */
 /* Adds a line about this host's clock. Not collective.
  *

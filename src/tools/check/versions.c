@@ -1,11 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /* The check `versions`: compares program, libraries, config file and data over all hosts. */
+#include <ctype.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <gnu/libc-version.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/fs.h"
@@ -255,6 +261,111 @@ static void compare_file(check_t *check, const char *name, const char *path, con
     check_same(check, name, CHECK_FAIL, advice, err == ERR_OK ? hash : NULL);
 }
 
+/* ---- The bytes of libraries ---- */
+/* A version does not say which bytes were installed. A difference is a warning: builds of one version usually work together, and
+ * that MPI and NCCL have the same version is a fact of its own. */
+typedef struct library {
+    char item[96]; /* what programs link to: "libmpi.so.40"; of two such files, "libmpi.so.40 #2" */
+    char path[FS_PATH_MAX];
+    bool replaced; /* the file, since it was mapped */
+} library_t;
+
+/* A library's code in a line of /proc/PID/maps. */
+static bool library_parse(char *line, library_t *out)
+{
+    static const char deleted[] = " (deleted)";
+    char code;
+    int at = 0;
+    line[strcspn(line, "\n")] = '\0';
+    if (sscanf(line, "%*s %*c%*c%c%*c %*s %*s %*s %n", &code, &at) != 1 || code != 'x' || line[at] != '/')
+        return false;
+    char *path = line + at;
+    const size_t n = strlen(path), n_deleted = strlen(deleted);
+    out->replaced = n > n_deleted && strcmp(path + n - n_deleted, deleted) == 0;
+    if (out->replaced) path[n - n_deleted] = '\0';
+    const char *name = strrchr(path, '/') + 1, *end = strstr(name, ".so");
+    if (!end) return false;
+    end += strlen(".so");
+    if (*end && (*end != '.' || !isdigit((unsigned char)end[1]))) return false;
+    if (*end) end += 1 + strspn(end + 1, "0123456789");
+    snprintf(out->item, sizeof out->item, "%.*s", (int)(end - name), name);
+    return snprintf(out->path, sizeof out->path, "%s", path) < (int)sizeof out->path;
+}
+
+static int by_item(const void *a, const void *b)
+{
+    const library_t *x = a, *y = b;
+    const int order = strcmp(x->item, y->item);
+    return order ? order : strcmp(x->path, y->path);
+}
+
+/* Small files whole; of larger ones, which have some hundred MB of kernels for GPUs, blocks from the first, with the build's
+ * number, to the last. */
+static bool hash_library(const char *path, uint64_t *out)
+{
+    enum { BLOCK = 1 << 20, N_BLOCKS = 16 };
+    XXH3_state_t *state = XXH3_createState();
+    char *block = NULL;
+    struct stat info;
+    const int fd = open(path, O_RDONLY | O_CLOEXEC);
+    bool ok = state && fd >= 0 && fstat(fd, &info) == 0 && XXH3_64bits_reset(state) == XXH_OK &&
+              mem_new_array(BLOCK, 1, "a library", &block) == ERR_OK;
+    const int64_t size = ok ? info.st_size : 0, last = size - BLOCK;
+    const bool whole = size <= (int64_t)N_BLOCKS * BLOCK;
+    ok = ok && XXH3_64bits_update(state, &size, sizeof size) == XXH_OK;
+    for (int64_t i = 0; ok && i < (whole ? (size + BLOCK - 1) / BLOCK : N_BLOCKS); i++) {
+        size_t n;
+        const int64_t at = whole ? i * BLOCK : last * i / (N_BLOCKS - 1);
+        ok = fs_read_all(fd, at, block, BLOCK, &n) == 0 && XXH3_64bits_update(state, block, n) == XXH_OK;
+    }
+    if (ok) *out = XXH3_64bits_digest(state);
+    if (fd >= 0) close(fd);
+    mem_free(&block);
+    XXH3_freeState(state);
+    return ok;
+}
+
+err_t versions_add_libraries(check_t *check, const char *maps)
+{
+    char line[FS_PATH_MAX + 128];
+    library_t *all = NULL;
+    int64_t n = 0;
+    FILE *file = fopen(maps, "re");
+    err_t err = ERR_OK;
+    while (err == ERR_OK && file && fgets(line, sizeof line, file)) {
+        err = mem_grow(n + 1, sizeof *all, "libraries", &all);
+        if (err == ERR_OK) n += library_parse(line, &all[n]);
+    }
+    if (file) fclose(file);
+    if (n > 0) qsort(all, (size_t)n, sizeof *all, by_item);
+    for (int64_t i = 0, of_item = 1; err == ERR_OK && i < n; i++) {
+        library_t *library = &all[i];
+        char item[sizeof library->item + 24], hash[HASH_TEXT] = "cannot be read";
+        uint64_t value;
+        if (i > 0 && by_item(library, library - 1) == 0) continue; /* it is mapped twice */
+        of_item = i > 0 && strcmp(library->item, library[-1].item) == 0 ? of_item + 1 : 1;
+        snprintf(item, sizeof item, of_item > 1 ? "%s #%d" : "%s", library->item, (int)of_item);
+        if (library->replaced)
+            snprintf(hash, sizeof hash, "replaced after it was loaded");
+        else if (hash_library(library->path, &value))
+            snprintf(hash, sizeof hash, "%016" PRIx64, value);
+        const char *name = strrchr(library->path, '/') + 1;
+        const bool has_more = strcmp(name, library->item) != 0;
+        const check_fact_t fact = {
+            .name = "libraries",
+            .item = item,
+            .rule = CHECK_EQUAL,
+            .unequal = CHECK_WARN,
+            .advice =
+                "install the same packages on all hosts; check LD_LIBRARY_PATH, LD_PRELOAD and containers",
+            .value = NAN};
+        check_fact(check, check_host(check), &fact, "%s%s%s", has_more ? name : "", has_more ? " " : "",
+                   hash);
+    }
+    mem_free(&all);
+    return err;
+}
+
 /* Collective. The argument of --data, or what rank 0 would choose for `train`. */
 static err_t versions_choose_data(check_t *check, char where[FS_PATH_MAX])
 {
@@ -330,6 +441,8 @@ static err_t versions_run(check_t *check)
         check, "dptrain", own_binary,
         "copy the same binary to all hosts (scripts/on_hosts.sh --copy), or start it from a shared folder");
     compare_libraries(check);
+    err_t err = check_host(check).speaks ? versions_add_libraries(check, "/proc/self/maps") : ERR_OK;
+    TRY(comm_agree(check->comm, err, "listing libraries"));
     if (check->options->config)
         compare_file(check, "config", check->options->config,
                      "copy the file to all hosts (scripts/on_hosts.sh --copy), or put it in a shared folder");
