@@ -82,7 +82,8 @@ found() { # FILE HOST CHECK NAME
     echo "$output"
     [ "$status" -eq 0 ]
     grep -q '^dptrain check: 3 ranks on 3 hosts$' <<<"$output"
-    grep -q '^  ok    kernel           all 3 hosts ' <<<"$output"
+    grep -q '^  ok    C library        all 3 hosts ' <<<"$output"
+    grep -q '^  ok    libraries        all 3 hosts  [0-9]* as they should be$' <<<"$output"
     grep -q '^  ok    shared           all 3 hosts ' <<<"$output"
     [ "$(found "$out/check.json" "$name#3" shared shared)" = "ok $BATS_TEST_TMPDIR" ]
     [[ $(found "$out/check.json" "$name#2" clock "wall clock") = "ok 0.0"* ]]
@@ -131,6 +132,75 @@ found() { # FILE HOST CHECK NAME
     [ "$status" -eq 0 ]
     [[ $(found "$out/check.json" "$name#1" shared shared) = "warn "*"is not the same folder as on $name#2" ]]
     [ -z "$(find "$out" -name '.dptrain-check*')" ]
+}
+
+# Runs a check on two hosts, the second with a command before the program.
+on_two_hosts() { # COMMAND ARGUMENTS...
+    mpi_flags 2 && mpi_parts
+    # shellcheck disable=SC2086 # the words of COMMAND
+    mpirun "${MPI_FLAGS[@]}" --bind-to none -np 1 "$dptrain" check --ranks-per-host 1 "${@:2}" : \
+        -np 1 $1 "$dptrain" check --ranks-per-host 1 "${@:2}"
+}
+
+@test "a host with other CPUs or limits is named; --expect-cpus" {
+    n=$(nproc)
+    mkdir -p "$out"
+    run on_two_hosts "" --only machine --expect-cpus "$n" --json "$out/check.json"
+    echo "$output"
+    [ "$status" -eq 0 ]
+    [ "$(found "$out/check.json" "$name#2" machine "usable CPUs")" = "ok $n" ]
+    [ "$(found "$out/check.json" "$name#2" machine "expected CPUs")" = "ok $n" ]
+    [ "$(found "$out/check.json" "$name#2" machine kernel)" = "ok $(uname -r)" ]
+    grep -q '^  ok    kernel settings  all 2 hosts  [0-9]* as they should be$' <<<"$output"
+    ((n > 1)) || skip "one CPU"
+    cpu=$(taskset -cp $$ | grep -o '[0-9]*$')
+    run on_two_hosts "taskset -c $cpu" --only machine --expect-cpus "$n" --json "$out/check.json"
+    echo "$output"
+    [ "$status" -eq 1 ]
+    [ "$(found "$out/check.json" "$name#2" machine "usable CPUs")" = "fail 1; $name#1 has $n" ]
+    [ "$(found "$out/check.json" "$name#2" machine "expected CPUs")" = "fail 1 instead of $n" ]
+    grep -q "^NOT READY: $name#2$" <<<"$output"
+    run on_two_hosts "prlimit --stack=4194304" --only host --json "$out/check.json"
+    [ "$status" -eq 0 ]
+    [[ $(found "$out/check.json" "$name#2" host "ulimit -s") == "warn 4.0 MiB; $name#1 has "* ]]
+    run "$dptrain" check --only clock --expect-cpus 3
+    [[ $output == *--expect-cpus*"the check machine"* ]]
+}
+
+@test "a library of the same version with other bytes is named" {
+    mkdir -p "$out/lib"
+    library=$(ldd "$dptrain" | awk '$1 ~ /^libpng/ { print $3; exit }')
+    [[ -n $library ]] || skip "dptrain is not linked to libpng"
+    cp "$library" "$out/lib"
+    echo >>"$out/lib/${library##*/}"
+    run on_two_hosts "env LD_LIBRARY_PATH=$out/lib" --only versions --data digits --json "$out/check.json"
+    echo "$output"
+    [ "$status" -eq 0 ]
+    jq -e --arg h "$name#2" '[.lines[] | select(.name == "libraries" and .status == "warn")] | length == 1 and
+        .[0].host == $h and (.[0].found | startswith("libpng"))' "$out/check.json"
+}
+
+@test "a profile is written, and other machines fail by it" {
+    mkdir -p "$out"
+    args=(--skip load,clock,network,transport,shared --data digits)
+    run on_two_hosts "" "${args[@]}" --write-profile "$out/profile.json"
+    echo "$output"
+    [ "$status" -eq 0 ]
+    jq -e '.record == "check_profile" and .hosts == 2 and any(.facts[]; .check == "machine" and .name == "memory" and .value > 1e6)' \
+        "$out/profile.json"
+    run on_two_hosts "" "${args[@]}" --profile "$out/profile.json"
+    echo "$output"
+    [ "$status" -eq 0 ]
+    # Hosts of a kind, but not that one.
+    jq '(.facts[] | select(.name == "kernel") | .text) = "5.10.0"' "$out/profile.json" >"$out/other.json"
+    run on_two_hosts "" --only machine --profile "$out/other.json"
+    echo "$output"
+    [ "$status" -eq 1 ]
+    grep -q "^  FAIL  kernel           all 2 hosts  .*; the profile has" <<<"$(tr -s '\n' <<<"$output")"
+    echo '{"record": "end"}' >"$out/other.json"
+    run on_two_hosts "" --only machine --profile "$out/other.json"
+    [ "$status" -eq 3 ]
+    [[ $output == *--profile*other.json* ]]
 }
 
 @test "a missing folder, and one that does not respond" {

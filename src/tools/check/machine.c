@@ -297,9 +297,9 @@ void machine_add_cpus(check_t *check, int n_cpus, bool is_even)
     static const char advice[] =
         "all ranks wait for the slowest: look for taskset, a cpuset (docker --cpuset-cpus, "
         "Slurm), CPUs that are offline, other slots or binding of mpirun";
-    /* Ranks that are bound have more CPUs where there are more of them. */
+    /* Of the job: mpirun binds ranks, so that a host with more of them has more CPUs. */
     const check_fact_t fact = {.name = "usable CPUs",
-                               .rule = CHECK_EQUAL,
+                               .rule = CHECK_SAME,
                                .unequal = is_even ? CHECK_FAIL : CHECK_OK,
                                .advice = advice,
                                .value = NAN};
