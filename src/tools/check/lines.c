@@ -4,6 +4,7 @@
 
 #include <math.h>
 #include <stdarg.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -14,8 +15,9 @@ const char *const check_status_names[] = {"ok", "skip", "warn", "fail", NULL};
 
 /* Head of a packed line; its five NUL-terminated texts follow. */
 typedef struct head {
-    int64_t index, scope, status, alone, rule, measured, less;
     double value, tolerance;
+    int32_t index;
+    uint8_t scope, status, alone, rule, measured, less;
 } head_t;
 
 check_where_t check_rank(const check_t *check)
@@ -96,7 +98,7 @@ void check_line(check_t *check, check_where_t where, const char *name, check_sta
                 const char *advice, const char *format, ...)
 {
     if (!where.speaks) return;
-    const head_t head = {.index = where.index, .scope = where.scope, .status = status};
+    const head_t head = {.index = where.index, .scope = (uint8_t)where.scope, .status = (uint8_t)status};
     va_list args;
     va_start(args, format);
     append_line(check, &head, name, "", advice, format, args);
@@ -108,8 +110,8 @@ void check_measured(check_t *check, check_where_t where, const char *name, check
 {
     if (!where.speaks) return;
     const head_t head = {.index = where.index,
-                         .scope = where.scope,
-                         .status = status,
+                         .scope = (uint8_t)where.scope,
+                         .status = (uint8_t)status,
                          .measured = true,
                          .less = value.less,
                          .value = value.value};
@@ -123,10 +125,10 @@ void check_fact(check_t *check, check_where_t where, const check_fact_t *fact, c
 {
     if (!where.speaks) return;
     const head_t head = {.index = where.index,
-                         .scope = where.scope,
-                         .status = fact->unequal,
-                         .alone = fact->alone,
-                         .rule = fact->rule,
+                         .scope = (uint8_t)where.scope,
+                         .status = (uint8_t)fact->unequal,
+                         .alone = (uint8_t)fact->alone,
+                         .rule = (uint8_t)fact->rule,
                          .measured = !isnan(fact->value),
                          .value = fact->value,
                          .tolerance = fact->tolerance};
@@ -173,7 +175,7 @@ err_t check_lines_unpack(const char *text, size_t n_bytes, check_lines_t *out)
         TRY(mem_grow(out->n + 1, sizeof *out->line, "the lines of all ranks", &out->line));
         check_line_t *line = &out->line[out->n++];
         *line = (check_line_t){.scope = (check_scope_t)head.scope,
-                               .index = (int)head.index,
+                               .index = head.index,
                                .status = (check_status_t)head.status,
                                .alone = (check_status_t)head.alone,
                                .rule = (check_rule_t)head.rule,
@@ -190,35 +192,27 @@ err_t check_lines_unpack(const char *text, size_t n_bytes, check_lines_t *out)
     return ERR_OK;
 }
 
-/* On rank 0. bytes: used bytes of each rank's `widest`. */
-static err_t unpack_all(const check_t *check, const int64_t *bytes, int64_t widest, check_lines_t *out)
-{
-    for (int r = 0; r < check->comm->size; r++)
-        TRY(check_lines_unpack(out->text + r * widest, (size_t)bytes[r], out));
-    return ERR_OK;
-}
-
 err_t check_lines_gather(check_t *check, check_lines_t *out)
 {
     static const char what[] = "gathering the results";
     comm_t *comm = check->comm;
-    int64_t mine = (int64_t)check->n_text, *bytes = NULL, widest = 0;
+    int64_t mine = (int64_t)check->n_text, *bytes = NULL, sum = 0;
     char *all = NULL;
     *out = (check_lines_t){0};
     TRY(comm_agree(comm, check->status, what));
     TRY(comm_agree(comm, mem_new_array(comm->size, sizeof *bytes, "lengths", &bytes), what));
     err_t err = comm_allgather(comm, &mine, sizeof mine, bytes, what);
-    for (int r = 0; err == ERR_OK && r < comm->size; r++)
-        if (bytes[r] > widest) widest = bytes[r];
+    for (int r = 0; err == ERR_OK && r < comm->size; r++) sum += bytes[r];
+    /* A rank's lines may be none. */
     if (err == ERR_OK) {
-        err = mem_resize((size_t)widest + 1, "the lines of this rank", &check->text);
-        if (err == ERR_OK) err = mem_new_array(comm->size * widest, 1, "the lines of all ranks", &all);
+        err = mem_resize((size_t)mine + 1, "the lines of this rank", &check->text);
+        if (err == ERR_OK) err = mem_new_array(sum + 1, 1, "the lines of all ranks", &all);
         err = comm_agree(comm, err, what);
     }
-    if (err == ERR_OK) err = comm_allgather(comm, check->text, widest, all, what);
-    out->text = all;
-    if (err == ERR_OK && comm->rank == 0) err = unpack_all(check, bytes, widest, out);
+    if (err == ERR_OK) err = comm_allgatherv(comm, check->text, bytes, all, what);
     mem_free(&bytes);
+    out->text = all;
+    if (err == ERR_OK && comm->rank == 0) err = check_lines_unpack(all, (size_t)sum, out);
     return comm_agree(comm, err, what);
 }
 
