@@ -1,20 +1,15 @@
 /* SPDX-License-Identifier: MIT */
-/* What the names of hosts lead to, within a deadline; and hosts that find out by their names alone, without MPI, which of them
- * they reach. */
+/* What the names of hosts lead to on this one, within a deadline. */
 #include <netdb.h>
 #include <netinet/in.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "base/clock.h"
-#include "base/hash.h"
-#include "base/log.h"
 #include "base/mem.h"
 #include "base/process.h"
 #include "tools/check/network.h"
 
-/* ---- Resolving ---- */
 /* A thread that asks the resolver, which has no deadline. Whoever of the two comes last frees it. */
 typedef struct resolver {
     pthread_mutex_t lock;
@@ -145,75 +140,4 @@ void net_judge_names(check_t *check, const net_host_t *hosts, const net_name_t *
         check_line(check, check_host(check), "names", CHECK_SKIP, NULL, "host names do not resolve");
     else
         check_line(check, check_host(check), "names", CHECK_OK, NULL, "all %d other hosts", n_others);
-}
-
-/* ---- Hosts by name alone ---- */
-enum { ALONE_MAX = 1024, ALONE_PORT = 20817 };
-/* The hosts are started by ssh, some later than others. */
-static const double alone_sec = 12;
-
-/* The first IPv4 address of a name, or its first; NULL: none. */
-static const net_address_t *first_of(const net_name_t *name)
-{
-    for (int i = 0; i < name->n; i++)
-        if (name->address[i].family == 4) return &name->address[i];
-    return name->n > 0 ? &name->address[0] : NULL;
-}
-
-/* Connects until all others have answered, or time is up, and answers them for all of it. Returns how many have not. */
-static int meet(const net_name_t *names, int n, int self, uint64_t job, int port)
-{
-    static reach_target_t targets[ALONE_MAX];
-    int n_left = n;
-    const double end = clock_sec() + alone_sec;
-    for (int h = 0; h < n; h++)
-        targets[h] = (reach_target_t){h == self ? NULL : first_of(&names[h]), port, h, REACH_NO_ROUTE};
-    while (clock_sec() < end) {
-        n_left = 0;
-        if (n > 1) reach_connect(targets, n, job, 3);
-        for (int h = 0; h < n; h++) {
-            if (targets[h].to && targets[h].result == REACH_OK) targets[h].to = NULL;
-            n_left += targets[h].to != NULL;
-        }
-        clock_sleep(0.2);
-    }
-    for (int h = 0; h < n; h++) {
-        const int other = targets[h].result - REACH_OTHER - 1;
-        if (!targets[h].to) continue;
-        print_out("to %s, %s: %s%s\n", names[h].name, net_address_text(targets[h].to).text,
-                  other >= 0 && other < n ? "answered by " : "",
-                  other >= 0 && other < n ? names[other].name : reach_text(targets[h].result));
-    }
-    return n_left;
-}
-
-err_t check_reach_alone(const check_options_t *options)
-{
-    const char *list = options->reach;
-    static char text[ALONE_MAX * 65];
-    static net_name_t names[ALONE_MAX];
-    net_host_t own;
-    reach_ports_t ports;
-    reach_server_t *server = NULL;
-    int n = 0, self = -1;
-    if (strlen(list) >= sizeof text) RAISE(ERR_USAGE, "--reach: the list is too long");
-    strcpy(text, list);
-    for (char *rest = text, *word; (word = strsep(&rest, ",")) && n < ALONE_MAX;)
-        if (word[0]) names[n++].name = word;
-    TRY(reach_ports_parse("ports", options->ports, &ports));
-    if (ports.low == 0) ports = (reach_ports_t){ALONE_PORT, ALONE_PORT};
-    ports.high = ports.low; /* all hosts must know it */
-    TRY(net_resolve(names, n, alone_sec));
-    net_host_read(&own);
-    for (int h = 0; h < n; h++)
-        for (int i = 0; i < names[h].n; i++)
-            if (net_has(&own, &names[h].address[i])) self = h;
-    if (self < 0) RAISE(ERR_USAGE, "--reach: none of %s is an address of this host", list);
-    for (int h = 0; h < n; h++)
-        if (names[h].n < 0) print_out("%s does not resolve here\n", names[h].name);
-    TRY(reach_serve(first_of(&names[self])->family, ports, XXH3_64bits(list, strlen(list)), self, &server));
-    const int n_left = meet(names, n, self, XXH3_64bits(list, strlen(list)), ports.low);
-    reach_server_stop(&server);
-    if (n_left == 0) print_out("reaches all %d other hosts\n", n - 1);
-    return n_left > 0 ? ERR_GATE : ERR_OK;
 }
