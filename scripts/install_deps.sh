@@ -43,7 +43,7 @@ packages=(gcc libc6-dev make pkg-config git openmpi-bin libopenmpi-dev libdnnl-d
 # The command line tests look into records with jq, into checkpoints with h5dump, and start programs with perl. iproute2,
 # openssh-server, rsync and sshpass are for tests/cluster, podman and runc for tests/container, debootstrap for tests/platform,
 # imagemagick is the other decoder of images, strace counts what a reader of shards opens, xz packs bundles.
-test_packages=(bats debootstrap hdf5-tools imagemagick iproute2 jq openssh-server perl podman procps python3-venv rsync runc
+test_packages=(bats debootstrap ethtool hdf5-tools imagemagick iproute2 iptables jq openssh-server perl podman procps python3-venv rsync runc
     shellcheck sshpass strace xz-utils)
 # SimGrid, LGPL, for simulated hosts (make SMPI=1), which no other build uses.
 sim_packages=(libsimgrid-dev)

@@ -28,11 +28,11 @@ hosts=node1:1,node2:1,node3:1,node4:1
     if [[ ${DPTRAIN_TEST_SLOW:-} == 1 ]]; then times=20; fi
     for ((i = 0; i < times; i++)); do
         # mpirun uses ports of the range, and leaves enough for the ranks of its host.
-        health --json "$json" --ports 20000-20999 $hosts -- --data tiny --shared . --shared-bytes 1M --device cpu
+        health --json "$json" --ports 20000-20999 $hosts -- --data tiny --shared . --shared-bytes 1M --device cpu --allow-busy
         [[ "$output" != *"bind() failed"* ]]
         [ "$status" -eq 0 ]
         grep -qxE 'ready(, with warnings)?' <<<"$output"
-        [ -z "$(bad topology clock versions network transport)" ]
+        [ -z "$(bad topology reach machine clock versions network transport)" ]
         [ "$(jq '[.lines[] | select(.status == "fail")] | length' "$json")" -eq 0 ]
     done
     jq -e '.hosts == 4 and .ranks == 4' "$json"
@@ -74,9 +74,9 @@ hosts=node1:1,node2:1,node3:1,node4:1
     fault_lone_interface node2
     # MPI gets no interface, so it may choose any.
     timed env OMPI_MCA_oob_tcp_if_include="$cluster_subnet" mpirun -q --bind-to none -H "$hosts" "$DPTRAIN_BIN" check \
-        --timeout 20 --json "$json" --only network
+        --timeout 20 --json "$json" --only reach
     mend
-    [ "$(bad network)" = "warn node2 interfaces eth1 10.88.0.0/24 is on this host only" ]
+    [ "$(bad reach)" = "warn node2 interfaces eth1 10.88.0.0/24 is on this host only" ]
 }
 
 @test "a slow link is reported with its host" {
@@ -94,11 +94,98 @@ hosts=node1:1,node2:1,node3:1,node4:1
     slow
     # The start needs no messages between these two.
     fault_no_route node3 node2
-    check -- --only network --ports 20000-20999
+    check -- --only reach,network --ports 20000-20999
     mend
     [ "$status" -eq 1 ]
-    [ "$(bad network | sort)" = $'fail node2 ports to node3: timed out\nfail node3 ports to node2: no route' ]
+    [ "$(bad reach | sort)" = $'fail node2 ports to node3: timed out\nfail node3 ports to node2: no route' ]
     [[ "$output" == *"not all hosts reach each other"* ]]
+}
+
+@test "a host with another MTU, and one that loses packets, are named" {
+    fault_mtu node3 1280
+    check -- --only reach
+    mend
+    [ "$status" -eq 1 ]
+    [ "$(bad reach)" = "fail node3 MTU 1280 bytes; node1 has 1500 bytes" ]
+    fault_loss node3 0.05
+    check -- --only reach
+    mend
+    [ "$status" -eq 1 ]
+    [[ "$(bad reach)" == "fail node3 packet loss "*" of what is sent to it" ]]
+}
+
+@test "packets that a host sends, or one pair, are lost" {
+    slow
+    for host in node1 node2 node4; do fault_loss "$host" 0.05 node3; done
+    check -- --only reach
+    mend
+    [ "$status" -eq 1 ]
+    [[ "$(bad reach)" == "fail node3 packet loss "*" of what it sends" ]]
+    fault_loss node3 0.05 node2
+    check -- --only reach
+    mend
+    [[ "$(bad reach)" == "fail node2 packet loss "*" of what it sends to node3" ]]
+}
+
+@test "switches that carry less than the interfaces" {
+    slow
+    local host
+    for host in $(cluster_hosts); do fault_mtu "$host" 4000; done
+    # Without segmentation in the interface, or full packets would not be packets.
+    cluster_net node2 ethtool -K eth0 tso off gso off || skip "ethtool cannot switch off segmentation here"
+    check -- --only reach
+    mend
+    cluster_net node2 ethtool -K eth0 tso on gso on
+    [ "$status" -eq 1 ]
+    grep -q "^fail node2 path MTU full packets to node1 are lost: 4000 bytes$" <<<"$(bad reach)"
+}
+
+@test "a name that leads elsewhere on one host" {
+    sed 's/^10.77.0.2 node2/10.77.0.4 node2/' "$cluster/hosts" >"$cluster/shared/hosts"
+    fault_cover node3 "$cluster/shared/hosts" /etc/hosts
+    check -- --only reach
+    mend
+    [ "$status" -eq 1 ]
+    [ "$(bad reach)" = "fail node3 names node2 is 10.77.0.4 here, an address of node4" ]
+}
+
+@test "an address of two hosts is named before the start" {
+    cluster_net node3 ip address add 10.77.0.2/16 dev eth0
+    health $hosts -- --only topology
+    cluster_net node3 ip address del 10.77.0.2/16 dev eth0
+    [ "$status" -eq 1 ]
+    # Which of the two answers is chance: with ssh it may be the one with another key.
+    [[ "$output" == *"10.77.0.2 is an address of node2 and of node3"* || "$output" == *"node2"*"key"* ]]
+}
+
+@test "firewalls are named by pair and direction, where MPI does not start" {
+    slow
+    fault_firewall node1 node3 DROP
+    fault_firewall node4 node2 REJECT
+    health --timeout-start 20 $hosts -- --only topology --timeout 20
+    mend
+    [ "$status" -eq 1 ]
+    grep -qx 'node3: to node1, 10.77.0.1: timed out' <<<"$output"
+    grep -qx 'node2: to node4, 10.77.0.4: refused' <<<"$output"
+    [ "$(grep -c ': to ' <<<"$output")" -eq 2 ]
+}
+
+@test "a port at a fifth of the others' rate is a failure" {
+    slow
+    cluster_limit 1gbit 64k || skip "this kernel has no tbf"
+    cluster_net node3 tc qdisc replace dev eth0 root tbf rate 200mbit burst 64k latency 20ms
+    check -- --only network
+    for host in $(cluster_hosts); do cluster_net "$host" tc qdisc del dev eth0 root; done
+    [ "$status" -eq 1 ]
+    [[ "$(bad network)" == "fail node3 bandwidth "*" to the others, "* ]]
+}
+
+@test "a host with half the CPUs is named" {
+    fault_cpu node3
+    check -- --only machine
+    mend
+    [ "$status" -eq 1 ]
+    [[ "$(bad machine)" == "fail node3 usable CPUs 1; node1 has "* ]]
 }
 
 @test "an unexpected transport is a failure, an unused EFA a warning" {

@@ -78,3 +78,32 @@ fault_hanging_daemon() { # HOST
     chmod +x "$cluster/shared/daemon"
     fault_cover "$1" "$cluster/shared/daemon" "$(readlink -f "$(command -v orted || command -v prted)")"
 }
+
+fault_mtu() { # HOST BYTES
+    cluster_net "$1" ip link set eth0 mtu "$2"
+    fault_later cluster_net "$1" ip link set eth0 mtu 1500
+}
+
+# Loses a share of the TCP packets that arrive, from all or one host.
+fault_loss() { # HOST SHARE [FROM]
+    local from=()
+    [[ $# -lt 3 ]] || from=(-s "$(cluster_address "${3#node}")")
+    cluster_net "$1" iptables -A INPUT -p tcp "${from[@]}" -m statistic --mode random --probability "$2" -j DROP
+    fault_later cluster_net "$1" iptables -F INPUT
+}
+
+# Lets no connection in from a host, except ssh's. IPv4, and IPv6 if available.
+fault_firewall() { # HOST FROM DROP|REJECT
+    cluster_net "$1" iptables -A INPUT -p tcp --syn -s "$(cluster_address "${2#node}")" --dport 1024:65535 -j "$3"
+    fault_later cluster_net "$1" iptables -F INPUT
+    if cluster_net "$1" ip6tables -A INPUT -p tcp --syn -s "fd77::${2#node}" --dport 1024:65535 -j "$3" 2>/dev/null; then
+        fault_later cluster_net "$1" ip6tables -F INPUT
+    fi
+}
+
+# Leaves the host's processes one CPU: those that sshd starts.
+fault_cpu() { # HOST
+    local pid
+    for pid in $(cluster_exec "$1" pgrep -x sshd); do cluster_exec "$1" taskset -pc 0 "$pid" >/dev/null; done
+    fault_later cluster_exec "$1" sh -c 'for pid in $(pgrep -x sshd); do taskset -pc 0-1023 $pid; done >/dev/null 2>&1'
+}

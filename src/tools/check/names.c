@@ -113,12 +113,15 @@ void net_judge_names(check_t *check, const net_host_t *hosts, const net_name_t *
         if (h == check->host) continue; /* many hosts have 127.0.1.1 for themselves */
         n_others++;
         bool right = names[h].n == 0;
-        int other = -1; /* a host that has an address which this one has not */
+        int other = -1, wrong = 0; /* a host that has an address which this one has not */
         for (int i = 0; i < names[h].n; i++) {
             const bool own = net_has(&hosts[h], &names[h].address[i]);
             right |= own;
             for (int k = 0; !own && k < check->n_hosts; k++)
-                if (net_has(&hosts[k], &names[h].address[i])) other = k;
+                if (net_has(&hosts[k], &names[h].address[i])) {
+                    other = k;
+                    wrong = i;
+                }
         }
         if (names[h].n < 0 && n_known > 0)
             check_line(check, check_host(check), "names", CHECK_WARN, advice, "%s does not resolve",
@@ -126,7 +129,7 @@ void net_judge_names(check_t *check, const net_host_t *hosts, const net_name_t *
         else if (other >= 0)
             check_line(check, check_host(check), "names", CHECK_FAIL, advice,
                        "%s is %s here, an address of %s", names[h].name,
-                       net_address_text(&names[h].address[0]).text, check_host_name(check, other));
+                       net_address_text(&names[h].address[wrong]).text, check_host_name(check, other));
         else if (names[h].n > 0 && !right)
             check_line(check, check_host(check), "names", CHECK_WARN, advice,
                        "%s is %s here, which it does not have", names[h].name,
