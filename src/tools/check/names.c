@@ -90,14 +90,18 @@ err_t net_resolve(net_name_t *names, int n, double timeout_sec)
         snprintf(r->text[i], sizeof r->text[i], "%s", names[i].name);
     }
     const struct timespec end = thread_time_after(timeout_sec);
+    bool started = false, done = false;
     pthread_mutex_lock(&r->lock);
     if (err == ERR_OK && thread_start(&thread, resolve_all, r) == 0) {
+        started = true;
         r->n_owners = 2;
-        pthread_detach(thread);
         while (r->n_done < n && pthread_cond_timedwait(&r->done, &r->lock, &end) == 0) continue;
+        done = r->n_done == n;
         memcpy(names, r->names, (size_t)n * sizeof *names);
     }
     pthread_mutex_unlock(&r->lock);
+    if (done) pthread_join(thread, NULL);
+    if (started && !done) pthread_detach(thread);
     resolver_leave(r);
     return err;
 }
