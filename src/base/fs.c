@@ -333,6 +333,73 @@ void fs_hold_standard(void)
         if (fcntl(fd, F_GETFD) < 0 && errno == EBADF && open("/dev/null", O_RDWR) < 0) return;
 }
 
+bool fs_find_program(const char *name, char out[FS_PATH_MAX])
+{
+    for (const char *at = getenv("PATH"); at && *at;) {
+        const size_t n = strcspn(at, ":");
+        if (snprintf(out, FS_PATH_MAX, "%.*s/%s", (int)n, at, name) < FS_PATH_MAX && access(out, X_OK) == 0 &&
+            !fs_is_folder(out))
+            return true;
+        at += n + (at[n] == ':');
+    }
+    return false;
+}
+
+/* ---- Files that others may have put there ---- */
+/* A server may give all files to one user: then it gives it a new one, too. */
+static bool gives_all_files(const char *path, uid_t owner)
+{
+    char trial[FS_PATH_MAX + 32];
+    struct stat s;
+    snprintf(trial, sizeof trial, "%.*s/.dptrain.XXXXXX",
+             strrchr(path, '/') ? (int)(strrchr(path, '/') - path) : 1, strrchr(path, '/') ? path : ".");
+    const int fd = mkostemp(trial, O_CLOEXEC);
+    if (fd < 0) return false;
+    const bool is = fstat(fd, &s) == 0 && s.st_uid == owner;
+    close(fd);
+    unlink(trial);
+    return is;
+}
+
+void fs_own_open(const char *path, int flags, fs_own_t *out)
+{
+    *out = (fs_own_t){.fd = -1};
+    /* Opened only if it is regular: to open a fifo or a device may do something. */
+    if (lstat(path, &out->stat) != 0) {
+        out->reason = errno;
+        if (errno != ENOENT || !(flags & O_CREAT)) return;
+        out->stat.st_mode = S_IFREG;
+        out->stat.st_uid = geteuid();
+        out->reason = 0;
+    }
+    if (!S_ISREG(out->stat.st_mode)) return;
+    const uid_t owner = out->stat.st_uid;
+    out->is_foreign = owner != 0 && owner != geteuid() && !gives_all_files(path, owner);
+    if (out->is_foreign) return;
+    out->fd = open(path, flags | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0666);
+    if (out->fd >= 0 && fstat(out->fd, &out->stat) == 0) return;
+    out->reason = errno;
+    if (out->fd >= 0) close(out->fd);
+    out->fd = -1;
+}
+
+err_t fs_own_check(const fs_own_t *own, const char *path, const char *option)
+{
+    const mode_t mode = own->stat.st_mode;
+    if (own->reason) RAISE(ERR_SYSTEM, "%s: %s", path, strerror(own->reason));
+    if (!S_ISREG(mode))
+        RAISE(ERR_DATA, "%s: it is a %s, not a regular file; remove it, or choose another %s", path,
+              S_ISLNK(mode)    ? "symbolic link"
+              : S_ISDIR(mode)  ? "folder"
+              : S_ISFIFO(mode) ? "fifo"
+                               : "device or socket",
+              option);
+    if (own->is_foreign)
+        RAISE(ERR_DATA, "%s: it belongs to user %d; remove it, or choose another %s", path,
+              (int)own->stat.st_uid, option);
+    return ERR_OK;
+}
+
 /* ---- Files under a temporary name ---- */
 err_t fs_temp_fail(const fs_temp_t *t, int reason)
 {

@@ -8,6 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <sys/stat.h>
 
 #include "base/err.h"
 
@@ -19,6 +20,9 @@ err_t fs_join(char *out, const char *folder, const char *name);
 /* The word as it is typed in bash, in quotes where it needs them; control characters become escapes. 4 bytes per byte and 8 more are
  * always enough; a longer word is cut. */
 void fs_quote(const char *word, char *out, size_t n_bytes);
+
+/* Finds the program of this name in the PATH; false: there is none. */
+bool fs_find_program(const char *name, char out[FS_PATH_MAX]);
 
 bool fs_exists(const char *path);
 bool fs_is_folder(const char *path);
@@ -45,6 +49,18 @@ int fs_read_all(int fd, int64_t offset, void *out, size_t n_bytes, size_t *n_rea
 
 /* Writes n_bytes; continues after signals and short writes, and waits where others have made the file non-blocking. `offset` and the result as in fs_read_all. */
 int fs_write_all(int fd, int64_t offset, const void *data, size_t n_bytes);
+
+/* A file in a folder that others can write: no link is followed, and only a regular file of this user or root is opened. */
+typedef struct fs_own {
+    int fd;     /* -1: it was not opened */
+    int reason; /* errno; 0: none */
+    bool is_foreign;
+    struct stat stat;
+} fs_own_t;
+/* Raises nothing. flags: as of open(2). */
+void fs_own_open(const char *path, int flags, fs_own_t *out);
+/* Why it was not opened: ERR_DATA for another kind or owner, ERR_SYSTEM. ERR_OK if it was. `option`: names the file. */
+err_t fs_own_check(const fs_own_t *own, const char *path, const char *option);
 
 /* Reads a whole file of at most max_bytes and appends a NUL; mem_free the result. ERR_USAGE if it cannot be
  * read or is larger. n_bytes may be NULL. */

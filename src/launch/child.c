@@ -93,18 +93,6 @@ const char *signals_name(int number)
 }
 
 /* ---- Children ---- */
-bool launch_find(const char *name, char out[FS_PATH_MAX])
-{
-    for (const char *at = getenv("PATH"); at && *at;) {
-        const size_t n = strcspn(at, ":");
-        if (snprintf(out, FS_PATH_MAX, "%.*s/%s", (int)n, at, name) < FS_PATH_MAX && access(out, X_OK) == 0 &&
-            !fs_is_folder(out))
-            return true;
-        at += n + (at[n] == ':');
-    }
-    return false;
-}
-
 err_t launch_start_child(const words_t *words, const int fds[3], char *const *environment, bool is_guarded,
                          pid_t *out)
 {

@@ -152,7 +152,7 @@ bool hosts_given(job_t *job)
     if (role && strcmp(role, "launcher") == 0 && fs_exists("/etc/mpi/hostfile"))
         job->source = "/etc/mpi/hostfile";
     if (job->source) return true;
-    if (slurm && slurm[0]) return launch_find("scontrol", program);
+    if (slurm && slurm[0]) return fs_find_program("scontrol", program);
     /* In an allocation of PBS or LSF: a line per slot. */
     file = getenv("PBS_NODEFILE");
     if (!file || !file[0]) file = getenv("LSB_DJOB_HOSTFILE");
@@ -252,7 +252,7 @@ err_t hosts_count_here(job_t *job)
     node_t here = {.name = "this machine", .is_local = true, .patience_sec = -1};
     bool by_gpu;
     job->np = ranks_cores();
-    if (hosts_use_no_gpus(job) || !launch_find("nvidia-smi", program)) return ERR_OK;
+    if (hosts_use_no_gpus(job) || !fs_find_program("nvidia-smi", program)) return ERR_OK;
     job->nodes = &here;
     job->n_nodes = 1;
     const err_t err = ask_hosts(job, "slots", &none, probe_sec());

@@ -345,8 +345,6 @@ int signals_fd(void);
 /* "TERM", "KILL", …, or "unknown". */
 const char *signals_name(int number);
 
-/* The program of this name in the PATH. */
-bool launch_find(const char *name, char out[FS_PATH_MAX]);
 /* Starts words[0] with a session of its own. The kernel ends it by SIGTERM if this thread, the first, ends, unless a guard does. ERR_SYSTEM.
  *
  *   fds          descriptors 0, 1 and 2 of the child; -1: /dev/null for 0, this process's own for the others

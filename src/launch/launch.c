@@ -237,7 +237,7 @@ static void record_fault(supervisor_t *s, int code, fault_t *f)
 static err_t check_start(job_t *job)
 {
     char path[FS_PATH_MAX];
-    if (!launch_find(job->options.launcher, path))
+    if (!fs_find_program(job->options.launcher, path))
         RAISE(ERR_SYSTEM, "%s was not found; run scripts/install_deps.sh", job->options.launcher);
     return job_check_space(job);
 }

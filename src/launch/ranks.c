@@ -63,7 +63,8 @@ static int mpi_version(job_t *job)
     int major = 4, code;
     char path[FS_PATH_MAX], real[FS_PATH_MAX];
     /* Until version 4 mpirun is a link to orterun, which need not be asked. */
-    if (!launch_find("mpirun", path) || (realpath(path, real) && strcmp(strrchr(real, '/'), "/orterun") == 0))
+    if (!fs_find_program("mpirun", path) ||
+        (realpath(path, real) && strcmp(strrchr(real, '/'), "/orterun") == 0))
         return major;
     if (launch_output(job, WORDS("mpirun", "--version"), VERSION_SEC, VERSION_BYTES, false, &text, &code) ==
             ERR_OK &&
@@ -99,7 +100,7 @@ void mpi_flags(job_t *job, int np)
     /* hwloc looks for an X server in every process, which without /etc/hosts waits for a DNS timeout. */
     if (!components || !*components) setenv("HWLOC_COMPONENTS", "-gl", 1);
     /* Without ssh, mpirun starts local ranks only in isolated mode. */
-    if (np > 0 && job->mpi_major < 5 && !launch_find("ssh", path) && !launch_find("rsh", path))
+    if (np > 0 && job->mpi_major < 5 && !fs_find_program("ssh", path) && !fs_find_program("rsh", path))
         words_add_list(flags, "--mca", "plm", "isolated", NULL);
     const int n_cores = ranks_cores();
     /* DPTRAIN_BIND=none: two concurrent jobs would both be bound to the first cores. */

@@ -349,8 +349,7 @@ typedef struct file_call {
     void (*run)(struct file_call *call);
     char path[FS_PATH_MAX];
     int flags, fd, reason;
-    bool is_foreign;
-    struct stat stat;
+    fs_own_t own; /* of open_file */
     int64_t offset, newest;
     size_t n_bytes, n_done;
     char *bytes;
@@ -388,64 +387,23 @@ static int file_call(void (*run)(file_call_t *), double sec, file_call_t *in_out
     return in_out->reason;
 }
 
-/* A server may give all files to one user: then it gives it a new one, too. */
-static bool gives_all_files(const char *path, uid_t owner)
-{
-    char trial[FS_PATH_MAX + 32];
-    struct stat s;
-    snprintf(trial, sizeof trial, "%.*s/.dptrain.XXXXXX",
-             strrchr(path, '/') ? (int)(strrchr(path, '/') - path) : 1, strrchr(path, '/') ? path : ".");
-    const int fd = mkostemp(trial, O_CLOEXEC);
-    if (fd < 0) return false;
-    const bool is = fstat(fd, &s) == 0 && s.st_uid == owner;
-    close(fd);
-    unlink(trial);
-    return is;
-}
-
 static void open_file(file_call_t *c)
 {
-    /* Opened only if it is regular: to open a fifo or a device may do something. */
-    if (lstat(c->path, &c->stat) != 0) {
-        c->reason = errno;
-        if (errno != ENOENT || !(c->flags & O_CREAT)) return;
-        c->stat.st_mode = S_IFREG;
-        c->stat.st_uid = geteuid();
-        c->reason = 0;
-    }
-    if (!S_ISREG(c->stat.st_mode)) return;
-    c->is_foreign =
-        c->stat.st_uid != 0 && c->stat.st_uid != geteuid() && !gives_all_files(c->path, c->stat.st_uid);
-    if (c->is_foreign) return;
-    c->fd = open(c->path, c->flags | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0666);
-    if (c->fd >= 0 && fstat(c->fd, &c->stat) == 0) return;
-    c->reason = errno;
-    if (c->fd >= 0) close(c->fd);
+    fs_own_open(c->path, c->flags, &c->own);
 }
 
 err_t own_open(const char *path, int flags, const char *option, int *fd, int64_t *n_bytes)
 {
-    file_call_t c = {.flags = flags, .fd = -1};
+    file_call_t c = {.flags = flags};
     *fd = -1;
     *n_bytes = 0;
     snprintf(c.path, sizeof c.path, "%s", path);
-    const int reason = file_call(open_file, ANSWER_SEC, &c);
-    const mode_t mode = c.stat.st_mode;
-    if (reason == ETIMEDOUT) RAISE(ERR_SYSTEM, "%s: its folder does not answer", path);
-    if (reason == ENOENT && !(flags & O_CREAT)) return ERR_OK;
-    if (reason) RAISE(ERR_SYSTEM, "%s: %s", path, strerror(reason));
-    if (!S_ISREG(mode))
-        RAISE(ERR_DATA, "%s: it is a %s, not a regular file; remove it, or choose another %s", path,
-              S_ISLNK(mode)    ? "symbolic link"
-              : S_ISDIR(mode)  ? "folder"
-              : S_ISFIFO(mode) ? "fifo"
-                               : "device or socket",
-              option);
-    if (c.is_foreign)
-        RAISE(ERR_DATA, "%s: it belongs to user %d; remove it, or choose another %s", path,
-              (int)c.stat.st_uid, option);
-    *fd = c.fd;
-    *n_bytes = c.stat.st_size;
+    if (file_call(open_file, ANSWER_SEC, &c) == ETIMEDOUT)
+        RAISE(ERR_SYSTEM, "%s: its folder does not answer", path);
+    if (c.own.reason == ENOENT && !(flags & O_CREAT)) return ERR_OK;
+    TRY(fs_own_check(&c.own, path, option));
+    *fd = c.own.fd;
+    *n_bytes = c.own.stat.st_size;
     return ERR_OK;
 }
 
