@@ -150,13 +150,22 @@ static err_t run_checks(check_t *check, const check_profile_t *profile)
     return comm_agree(check->comm, ready ? ERR_OK : ERR_GATE, "the result");
 }
 
+static err_t prepare_target(const char *path)
+{
+    char folder[FS_PATH_MAX], temp[FS_PATH_MAX];
+    if (!path) return ERR_OK;
+    TRY(fs_temp_path(path, folder, temp));
+    TRY(fs_make_folder(folder));
+    return fs_check_writable(folder);
+}
+
 /* On rank 0, before the checks: files that would fail after them. */
 static err_t prepare_files(const check_t *check, check_profile_t **profile)
 {
     const check_options_t *o = check->options;
     if (check->comm->rank > 0) return ERR_OK;
-    if (o->json) TRY(fs_check_target(o->json));
-    if (o->write_profile) TRY(fs_check_target(o->write_profile));
+    TRY(prepare_target(o->json));
+    TRY(prepare_target(o->write_profile));
     return o->profile ? check_profile_read(o->profile, profile) : ERR_OK;
 }
 
