@@ -45,6 +45,7 @@ const record_row_t record_kinds[N_RECORD_KINDS] = {
     [RECORD_CHECK] = {"check", "The result of `dptrain check --json`.", record_check_result},
     [RECORD_CHECK_PROFILE] = {"check_profile", "What a type of machine is: `dptrain check --write-profile`.",
                               record_check_profile},
+    [RECORD_CHECK_HISTORY] = {"check_history", "After each `dptrain check --history`.", record_check_history},
     [RECORD_COMPARISON] = {"comparison", "The result of `dptrain report compare --format json`.",
                            record_comparison},
     [RECORD_HISTORY] = {"history", "The result of `dptrain report history --format json`.", record_history},

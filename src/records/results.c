@@ -115,6 +115,27 @@ const record_field_t record_check_profile[] = {
     {0},
 };
 
+static const record_field_t reason_fields[] = {
+    {TEXT("check", "that found it")},
+    {TEXT("name", "of what")},
+    {TEXT("status", "`warn` or `fail`"), .words = statuses},
+    {0},
+};
+
+static const record_field_t checked_host_fields[] = {
+    {TEXT("host", "its name")},
+    {TEXT("status", "`ok`, or the worst of its lines"), .words = statuses},
+    {ARRAY("lines", "its warnings and failures, each once"), .of = reason_fields},
+    {0},
+};
+
+const record_field_t record_check_history[] = {
+    {TEXT("time", "UTC")},
+    {FLAG("ready", "nothing prevented a job")},
+    {ARRAY("hosts", "that were checked"), .of = checked_host_fields},
+    {0},
+};
+
 static const char *const verdicts[] = {"same", "better", "worse", "inconclusive", NULL};
 
 static const record_field_t count_fields[] = {

@@ -26,7 +26,7 @@ extern const record_field_t record_bench_run[], record_bench[], record_bench_end
 extern const record_field_t record_job_start[], record_job_continue[], record_job_ranks[],
     record_job_training[], record_job_fault[], record_job_left_out[], record_job_wait[], record_job_end[];
 extern const record_field_t record_eval[], record_prediction[], record_check_result[], record_check_profile[],
-    record_comparison[], record_history[];
+    record_check_history[], record_comparison[], record_history[];
 
 /* The times of a `bench` record agree: order of quantiles, interval, number of samples. */
 err_t record_check_times(const json_value_t *record);

@@ -111,10 +111,11 @@ kinds() { "$dptrain" report --schema | jq -r '.anyOf[].properties.record.const' 
     "$dptrain" eval idx --data "$tiny" --device cpu --threads 1 --png image.png >/dev/null
     "$dptrain" predict idx image.png --device cpu --threads 1 --json predicted.json >/dev/null
     run "$dptrain" predict idx image.png eval.json --device cpu --threads 1 --json failed.json
-    "$dptrain" check --only clock --json check.json >/dev/null
+    "$dptrain" check --only clock,versions --json check.json --write-profile profile.json >/dev/null
+    "$dptrain" check --device cpu --only gpu --expect-gpus 500 --history checks.jsonl >/dev/null || true
     "$dptrain" hosts show a:2,b:2 --format json | jq -c '{record: "hosts"} + .' >hosts.json
     # dptrain report reads what was written: all kinds but a slow rank (stragglers.bats) and jobs (restarts.bats).
-    all=(idx/metrics.jsonl shown/metrics.jsonl {bench,compare,history,check,eval,predicted,failed}.json*)
+    all=(idx/metrics.jsonl shown/metrics.jsonl {bench,compare,history,check,profile,checks,eval,predicted,failed}.json*)
     check_records "${all[@]}"
     for format in table markdown csv; do "$dptrain" report --strict --format "$format" "${all[@]}" >report.$format; done
     "$dptrain" report html "${all[@]}" --out page.html
@@ -129,7 +130,7 @@ kinds() { "$dptrain" report --schema | jq -r '.anyOf[].properties.record.const' 
     diff <(jq -r .record "${all[@]}" | sort -u) \
         <(kinds | grep -v '^job_\|^straggler$')
     {
-        fields idx/metrics.jsonl shown/metrics.jsonl bench.jsonl compare.json history.json check.json hosts.json eval.json predicted.json failed.json
+        fields idx/metrics.jsonl shown/metrics.jsonl bench.jsonl compare.json history.json check.json profile.json checks.jsonl hosts.json eval.json predicted.json failed.json
         echo "csv $("$dptrain" report --format csv bench.jsonl | head -1 | tr -d '\r')"
     } >names
     same_as_list records <names

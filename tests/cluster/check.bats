@@ -49,6 +49,25 @@ hosts=node1:1,node2:1,node3:1,node4:1
     [ "$(bad versions | wc -l)" -eq 1 ]
 }
 
+@test "a host that fails is drained by its name, and remembered when it is mended" {
+    words=(-- --only versions --history "$cluster/shared/h.jsonl"
+        --drain-command "$cluster/shared/drain NodeName={host} Reason={reason}")
+    printf '#!/bin/sh\nprintf "<%%s>" "$@" >>%s\n' "$cluster/shared/drained" >"$cluster/shared/drain"
+    chmod +x "$cluster/shared/drain"
+    fault_other_binary node2
+    check "${words[@]}"
+    mend
+    echo "$output"
+    [ "$status" -eq 1 ]
+    [[ $(<"$cluster/shared/drained") == "<NodeName=node2><Reason=dptrain check: versions dptrain: "*">" ]]
+    grep -q '^drained node2: versions dptrain: ' <<<"$output"
+    check "${words[@]}"
+    echo "$output"
+    [ "$status" -eq 0 ]
+    grep -qx 'node2 failed the check before this one (versions dptrain 1)' <<<"$output"
+    [ "$(grep -o NodeName "$cluster/shared/drained" | wc -l)" -eq 1 ]
+}
+
 @test "a host with another dataset is named" {
     slow
     fault_other_data node3

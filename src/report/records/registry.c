@@ -32,6 +32,7 @@ record_reader_t *const record_readers[N_RECORD_KINDS] = {
     [RECORD_PREDICTION] = read_result,
     [RECORD_CHECK] = read_result,
     [RECORD_CHECK_PROFILE] = read_result,
+    [RECORD_CHECK_HISTORY] = read_result,
     [RECORD_COMPARISON] = read_result,
     [RECORD_HISTORY] = read_result,
 };

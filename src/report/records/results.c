@@ -28,6 +28,7 @@ static const struct {
     [RECORD_CHECK_PROFILE] = {"profile of",
                               "time",
                               {{"facts", {"check", "name", "item", "text", "at_least"}}}},
+    [RECORD_CHECK_HISTORY] = {"check of", "time", {{"hosts", {"host", "status", "lines"}}}},
     [RECORD_COMPARISON] = {"comparison:",
                            "verdict",
                            {{"metrics",

@@ -17,6 +17,7 @@ extern const char *const check_status_names[]; /* "ok", "skip", "warn", "fail" *
 typedef struct check_options {
     const char *only, *skip, *json, *data, *config, *shared, *out;
     const char *ports, *reach, *expect_transport, *infiniband, *profile, *write_profile;
+    const char *history, *drain_command;
     int64_t level, shared_bytes, expect_gpus, expect_cpus;
     double expect_gbps, expect_busbw, shared_timeout_sec, smi_timeout_sec;
     bool list, strict, content, allow_busy;

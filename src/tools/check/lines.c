@@ -220,6 +220,7 @@ void check_lines_free(check_lines_t *lines)
 {
     mem_free(&lines->line);
     mem_free(&lines->text);
+    mem_free(&lines->note);
     arena_free(&lines->texts);
     lines->n = 0;
 }

@@ -25,6 +25,8 @@ typedef struct check_lines {
     int64_t n;
     char *text;
     arena_t texts;
+    const char **note; /* [n_notes]: sentences for the end of the table */
+    int n_notes;
 } check_lines_t;
 
 /* Collective. *out is empty on all ranks but 0. Free it with check_lines_free. */
@@ -78,8 +80,26 @@ void check_row_where(const check_t *check, const check_rows_t *rows, int i, int 
 err_t check_print_table(const check_t *check, const check_rows_t *rows, FILE *out);
 err_t check_show_table(const check_t *check, const check_lines_t *lines); /* on stdout */
 
+/* Marks the hosts that are not ready; returns their number.
+ *
+ *   has  [n_hosts] */
+int check_mark_not_ready(const check_t *check, const check_lines_t *lines, bool *has);
+
 /* Writes {"hosts", "ranks", "ready", "lines": [{"host", "rank", "check", "name", "status", "found", "value",
  * "advice"}]}. host and rank are null if the line is not about one. ERR_SYSTEM: cannot write the file. */
 err_t check_show_json(const check_t *check, const check_lines_t *lines, const char *path);
+
+/* ---- Around the verdict, on rank 0: --history and --drain-command ---- */
+/* ERR_USAGE if the words of --drain-command are not what it takes. Not collective, on any rank. */
+err_t check_drain_command(const char *command);
+
+/* Before the checks: opens --history; *history -1: none. ERR_USAGE, ERR_DATA or ERR_SYSTEM for what would fail after them. */
+err_t check_after_prepare(const check_t *check, int *history);
+
+/* Adds notes about hosts that failed in the last checks in which they took part. */
+err_t check_history_read(const check_t *check, int history, check_lines_t *lines);
+
+/* After the verdict: appends it to --history, and drains hosts. What fails is a warning. */
+void check_after(const check_t *check, const check_lines_t *lines, int history);
 
 #endif

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "data/dataset/dataset.h"
-#include "tools/check/check.h"
+#include "tools/check/lines.h"
 #include "tools/check/network.h"
 
 #define FIELD(name) offsetof(check_options_t, name)
@@ -55,6 +55,12 @@ static const opt_t table[] = {
      "fail what differs from the machine that FILE describes (--write-profile)", OPT_COMMON},
     {"write-profile", OPT_STRING, FIELD(write_profile), NULL, 0, 0, NULL, "FILE",
      "if all hosts are ready, write what they are to FILE, for --profile", OPT_COMMON},
+    {"history", OPT_STRING, FIELD(history), NULL, 0, 0, NULL, "FILE",
+     "append the hosts' results to FILE, and name hosts that failed in the last checks of it", OPT_MORE},
+    {"drain-command", OPT_STRING, FIELD(drain_command), NULL, 0, 0, NULL, "CMD",
+     "run CMD for each host that is not ready, but not if more than half are not: {host} and {reason} in its words are "
+     "replaced, or both are appended",
+     OPT_MORE},
     {"allow-busy", OPT_FLAG, FIELD(allow_busy), "false", 0, 0, NULL, NULL,
      "only warn where other processes take more than half of a rank's CPU time", OPT_COMMON},
     {"expect-transport", OPT_CHOICE, FIELD(expect_transport), NULL, 0, 0, transport_names, NULL,
@@ -111,7 +117,8 @@ bool check_is_chosen(const check_options_t *options, const char *name)
 
 /* Checks are facts by their names, with a blank in front: "shared" is an option, too. */
 static const opt_when_t whens[] = {
-    {"only|skip|json|strict|level|profile|write-profile", "list", "false", "runs without --list"},
+    {"only|skip|json|strict|level|profile|write-profile|history|drain-command", "list", "false",
+     "runs without --list"},
     {"expect-gpus|smi-timeout|share-gpu", " gpu", "yes", "the check gpu"},
     {"data|content|config", " versions", "yes", "the check versions"},
     {"shared|shared-bytes", " shared", "yes", "the check shared"},
@@ -143,6 +150,11 @@ err_t check_options_check(const check_options_t *options)
     TRY(dataset_check_name(options->data));
     TRY(check_case_names("only", options->only));
     TRY(check_case_names("skip", options->skip));
+    if (options->drain_command) {
+        TRY(check_drain_command(options->drain_command));
+        if (options->runtime.ranks_per_host > 0)
+            RAISE(ERR_USAGE, "--drain-command: the hosts of --ranks-per-host are not hosts of their own");
+    }
     reach_ports_t ports;
     return reach_ports_parse("ports", options->ports, &ports);
 }

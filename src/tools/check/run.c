@@ -3,6 +3,7 @@
  * communication was lost. */
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/fs.h"
 #include "base/log.h"
@@ -84,6 +85,12 @@ static err_t run_check_case(check_t *check, const check_case_t *c)
     return ERR_OK;
 }
 
+/* On rank 0: what is opened and read before the checks. */
+typedef struct prepared {
+    check_profile_t *profile; /* NULL: none */
+    int history;              /* -1: none */
+} prepared_t;
+
 /* On rank 0. */
 static err_t write_profile(const check_t *check, const check_lines_t *facts, bool ready)
 {
@@ -95,20 +102,24 @@ static err_t write_profile(const check_t *check, const check_lines_t *facts, boo
 }
 
 /* On rank 0: judges facts, finds the worst status, and shows all. */
-static err_t show_results(check_t *check, const check_profile_t *profile, check_lines_t *lines,
+static err_t show_results(check_t *check, const prepared_t *prepared, check_lines_t *lines,
                           check_status_t *worst)
 {
     check_lines_t facts = {.n = lines->n};
     if (check->comm->rank > 0) return ERR_OK;
     TRY(mem_new_array(lines->n, sizeof *facts.line, "facts", &facts.line));
     memcpy(facts.line, lines->line, (size_t)lines->n * sizeof *facts.line);
-    err_t err = check_facts_judge(check, profile, lines);
+    err_t err = check_facts_judge(check, prepared->profile, lines);
     for (int64_t i = 0; i < lines->n; i++)
         if (lines->line[i].status > *worst) *worst = lines->line[i].status;
+    const bool is_judged = err == ERR_OK;
+    if (is_judged && prepared->history >= 0 && check_history_read(check, prepared->history, lines) != ERR_OK)
+        log_warn("earlier checks are not shown: %s", err_message());
     if (err == ERR_OK) err = check_show_table(check, lines);
     if (err == ERR_OK && check->options->json) err = check_show_json(check, lines, check->options->json);
     if (err == ERR_OK) err = write_profile(check, &facts, !check_prevents(check, *worst));
     mem_free(&facts.line);
+    if (is_judged) check_after(check, lines, prepared->history);
     return err;
 }
 
@@ -134,13 +145,13 @@ static err_t run_chosen(check_t *check)
     return ERR_OK;
 }
 
-static err_t run_checks(check_t *check, const check_profile_t *profile)
+static err_t run_checks(check_t *check, const prepared_t *prepared)
 {
     check_lines_t lines;
     check_status_t worst = CHECK_OK;
     TRY(run_chosen(check));
     TRY(check_lines_gather(check, &lines));
-    err_t err = comm_agree(check->comm, show_results(check, profile, &lines, &worst), "writing the results");
+    err_t err = comm_agree(check->comm, show_results(check, prepared, &lines, &worst), "writing the results");
     check_lines_free(&lines);
     TRY(err);
     int32_t result = worst;
@@ -160,30 +171,32 @@ static err_t prepare_target(const char *path)
 }
 
 /* On rank 0, before the checks: files that would fail after them. */
-static err_t prepare_files(const check_t *check, check_profile_t **profile)
+static err_t prepare_files(const check_t *check, prepared_t *out)
 {
     const check_options_t *o = check->options;
     if (check->comm->rank > 0) return ERR_OK;
     TRY(prepare_target(o->json));
     TRY(prepare_target(o->write_profile));
-    return o->profile ? check_profile_read(o->profile, profile) : ERR_OK;
+    if (o->profile) TRY(check_profile_read(o->profile, &out->profile));
+    return check_after_prepare(check, &out->history);
 }
 
 err_t check_run(const check_options_t *options, void (*abort_job)(err_t code))
 {
     check_t check = {.options = options};
     runtime_t runtime;
-    check_profile_t *profile = NULL;
+    prepared_t prepared = {.history = -1};
     err_t err = runtime_open_comm(&options->runtime, abort_job, &runtime);
     check.comm = runtime.comm;
-    if (err == ERR_OK) err = comm_agree(check.comm, prepare_files(&check, &profile), "reading the profile");
+    if (err == ERR_OK) err = comm_agree(check.comm, prepare_files(&check, &prepared), "opening files");
     if (err == ERR_OK) err = find_ranks(&check);
     if (err == ERR_OK) err = open_check_backend(&check);
     runtime.backend = check.backend;
-    if (err == ERR_OK) err = run_checks(&check, profile);
+    if (err == ERR_OK) err = run_checks(&check, &prepared);
     mem_free(&check.text);
     mem_free(&check.ranks);
-    check_profile_free(&profile);
+    check_profile_free(&prepared.profile);
+    if (prepared.history >= 0) close(prepared.history);
     /* The table shows what failed. */
     runtime_close(&runtime, err == ERR_GATE ? ERR_OK : err);
     return err;

@@ -229,17 +229,16 @@ static int print_advice(const check_t *check, const check_rows_t *rows, check_st
     return n;
 }
 
-/* Marks the hosts that are not ready in rows->has; returns their number. */
-static int mark_not_ready(const check_t *check, const check_rows_t *rows)
+int check_mark_not_ready(const check_t *check, const check_lines_t *lines, bool *has)
 {
     int n = 0;
-    memset(rows->has, 0, (size_t)check->comm->size * sizeof *rows->has);
-    for (int64_t i = 0; i < rows->lines->n; i++) {
-        const check_line_t *line = &rows->lines->line[i];
+    memset(has, 0, (size_t)check->n_hosts * sizeof *has);
+    for (int64_t i = 0; i < lines->n; i++) {
+        const check_line_t *line = &lines->line[i];
         if (!check_prevents(check, line->status) || line->scope == CHECK_JOB) continue;
         int host = line->scope == CHECK_HOST ? line->index : check->ranks[line->index].host;
-        n += !rows->has[host];
-        rows->has[host] = true;
+        n += !has[host];
+        has[host] = true;
     }
     return n;
 }
@@ -252,13 +251,17 @@ static void print_verdict(const check_t *check, const check_rows_t *rows, int n_
         n_ok += rows->row[i].line->status == CHECK_OK;
         n_skip += rows->row[i].line->status == CHECK_SKIP;
     }
+    for (int i = 0; i < rows->lines->n_notes; i++) {
+        if (i == 0) print_to(out, "\n");
+        table_put_wrapped(out, rows->lines->note[i], 0, 0, COLUMNS);
+    }
     print_to(out, "\n%d ok, %d skipped, %d warning%s, %d failed\n", n_ok, n_skip, n_warn,
              n_warn == 1 ? "" : "s", n_fail);
     if (!check_prevents(check, n_fail ? CHECK_FAIL : n_warn ? CHECK_WARN : CHECK_OK)) {
         print_to(out, n_warn ? "ready, with warnings\n" : "ready\n");
         return;
     }
-    int n_hosts = mark_not_ready(check, rows);
+    int n_hosts = check_mark_not_ready(check, rows->lines, rows->has);
     size_t used = 0;
     for (int r = 0, n = 0; r < check->comm->size && used < sizeof text - 128; r++) {
         if (check->ranks[r].local_rank != 0 || !rows->has[check->ranks[r].host]) continue;
