@@ -17,8 +17,8 @@ Verifies hosts before a job starts. HOSTS is a hostfile, a YAML specification or
 Examples:
   # ssh, network, clocks and GPUs of all hosts
   scripts/cluster_health.sh hosts
-  # with the data, and exactly 8 GPUs each
-  scripts/cluster_health.sh --expect-gpus 8 hosts -- --data /shared/imagenet
+  # exactly 8 GPUs each; what follows -- are options of dptrain check
+  scripts/cluster_health.sh --expect-gpus 8 hosts -- --level 2 --history h.jsonl
   # two hosts, over EFA alone
   scripts/cluster_health.sh --transport efa node1:8,node2:8
 
@@ -105,6 +105,16 @@ start_check() { # FILE ARGUMENTS...
         --timeout-start "$timeout_start" --grace 1 "$@" 2>"$said" || code=$?
 }
 
+# The search only asks whether a check of some hosts starts: that check writes no files and drains nobody.
+group_options=()
+for ((i = 0; i < ${#check_options[@]}; i++)); do
+    case ${check_options[i]} in
+    --json | --history | --drain-command | --write-profile) i=$((i + 1)) ;;
+    --json=* | --history=* | --drain-command=* | --write-profile=*) ;;
+    *) group_options+=("${check_options[i]}") ;;
+    esac
+done
+
 # A job that started and returned a result, good or bad, counts as working.
 n_groups=0
 # shellcheck disable=SC2317 # find_bad_hosts calls it
@@ -112,7 +122,7 @@ group_fails() { # HOST...
     local spec
     spec=$(IFS=@ && echo "$*")
     n_groups=$((n_groups + 1))
-    start_check "$work/group" "${port[@]}" --include "$spec" -- check "${check_options[@]}" >/dev/null
+    start_check "$work/group" "${port[@]}" --include "$spec" -- check "${group_options[@]}" >/dev/null
     if ((code > 3)); then
         cp "$work/group" "$work/failed"
         note "start $n_groups: $# of ${#names[@]} hosts ($(shorten "$@")): fails with code $code"

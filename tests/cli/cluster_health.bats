@@ -113,6 +113,24 @@ check --only topology" "$out/scripts/calls"
     [ "$(<"$out/scripts/ssh_calls")" = "--check --ssh-port 2222 a,b:2,c,d" ]
 }
 
+@test "options of the check follow --; the search for a bad host writes and drains nothing" {
+    # shellcheck disable=SC2016 # for the stand-in
+    stand_ins 'if [[ $included == all || $included == *@b@* ]]; then exit 5; fi; exit 1'
+    words=(--level 2 --profile p --allow-busy --expect-busbw 10)
+    run "$health" --no-ssh a,b -- "${words[@]}" --history h --drain-command 'true {host}' --write-profile=w --json j
+    echo "$output"
+    [ "$status" -eq 1 ]
+    [[ ${lines[-1]} == *"b keeps the job from starting"* ]]
+    grep -qx -- ".* -- check ${words[*]} --history h --drain-command true {host} --write-profile=w --json j" \
+        <(head -n 1 "$out/scripts/calls")
+    [ "$(sed 1d "$out/scripts/calls" | grep -cv -- "-- check ${words[*]}\$")" -eq 0 ]
+    # A cluster whose hosts were drained is not ready.
+    stand_ins 'echo "drained b: why"; exit 1'
+    run "$health" --no-ssh a,b -- --drain-command true
+    [ "$status" -eq 1 ]
+    [[ $output == *"drained b: why"* ]]
+}
+
 @test "what the check says is passed on, and no search follows an answer" {
     # shellcheck disable=SC2016 # for the stand-in
     stand_ins 'echo "the table"; exit ${RUN_CODE:-0}'
