@@ -47,17 +47,18 @@ Additional options:
   -H LIST                hosts: a:8,b:8
   --test LIST            all_reduce all_gather reduce_scatter broadcast reduce alltoall sendrecv bisection
                          all_pairs, separated by commas, or all [all_reduce]
+  --expect-busbw GB/s    exit code 1 if a test stays below: its largest busbw over all sizes, each from the median time
   --out FILE             append the records to this file [runs/nccl_bw-DATE.jsonl]
   -h, --help             show this help
 
 dptrain's options --device, --comm and --communicator override the automatic choice: -np 4 -- --device cpu measures MPI
 on a machine with one GPU.
 
-Exit codes are dptrain's: 1 wrong data, 2 usage, 4 system, 5 a rank or host was lost.
+Exit codes are dptrain's: 1 wrong data, or below --expect-busbw, 2 usage, 4 system, 5 a rank or host was lost.
 EOF
 }
 
-known='-b -e -f -i -d -o -r -c -g -t -T -p -a -n -w -N -m -G -C -z -R -S -M -I -K -x -y -J -F -D -V -u -np -H --test --out'
+known='-b -e -f -i -d -o -r -c -g -t -T -p -a -n -w -N -m -G -C -z -R -S -M -I -K -x -y -J -F -D -V -u -np -H --test --expect-busbw --out'
 known_long='--minbytes --maxbytes --stepfactor --stepbytes --datatype --op --root --check --timeout --ngpus --nthreads
  --iters --warmup_iters --run_cycles --agg_iters --average --cudagraph --report_cputime --blocking --local_register
  --parallel_init --report_timestamps --memory --per_iter_timing --per_iter_skip --cta_policy --stream_null --output_file
@@ -181,6 +182,7 @@ while [[ $# -gt 0 ]]; do
     -np) whole_number "$1" "$2" 1; np=$((10#$2)) ;;
     -H) has_hosts=yes; launch+=(-H "$2") ;;
     --test) bench+=("--test=$2") ;;
+    --expect-busbw) bench+=("--expect-busbw=$2") ;;
     --out) out=$2 ;;
     esac
     shift 2

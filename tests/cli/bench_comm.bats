@@ -126,11 +126,14 @@ records() { # JQ's words
     [[ "$output" == *"# * above the line rate of 0.0001 GB/s"* ]]
     records 'all(.[]; .key.hosts == 2 and .metrics.line_rate_gbs == 0.0001)'
     records '[.[] | select(.test == "all_reduce")] | length == 2 and all(.[]; .metrics.above_line_rate)'
+    # The shares of the line rate, which one host does not have.
+    [[ "$output" == *" of line rate"* ]]
+    awk '/^ +65536 / { n++; if ($14 < 1e5 * $8 * .5 || $15 < 1e5 * $12 * .5 || $16 != "mpi,") bad = 1 } END { exit bad || n != 1 }' <<<"$output"
     # Ranks 0 and 1 are on one host, so nothing between them crosses the network.
     records '[.[] | select(.test == "all_pairs") | [.key.rank_a, .key.rank_b, .metrics.above_line_rate]] ==
         [[0, 1, false], [0, 2, true], [0, 3, true], [1, 2, true], [1, 3, true], [2, 3, false]]'
-    grep -qE '^# slowest pair: rank [0-3] \(.+\) and rank [0-3] \(.+\), [0-9.]+ GB/s each way$' <<<"$output"
-    grep -qE '^# fastest pair: rank [0-3] \(.+\) and rank [0-3] \(.+\), [0-9.]+ GB/s each way$' <<<"$output"
+    grep -qE '^# slowest pair: rank [0-3] \(.+\) and rank [0-3] \(.+\), [0-9.]+ GB/s each way(, [0-9]+ % of the line rate)?$' <<<"$output"
+    grep -qE '^# fastest pair: rank [0-3] \(.+\) and rank [0-3] \(.+\), [0-9.]+ GB/s each way(, [0-9]+ % of the line rate)?$' <<<"$output"
     run bench_comm 4 -b 64K -e 64K --ranks-per-host 2 --communicator host
     echo "$output"
     [ "$status" -eq 0 ]

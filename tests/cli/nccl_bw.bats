@@ -127,6 +127,29 @@ gives() { # WORDS-OF-RUN.SH WORDS...
     records 'length == 6'
 }
 
+@test "--expect-busbw: a test that stays below ends with code 1, after all tests and their records" {
+    export DPTRAIN_BIN=$dptrain
+    args=(-np 2 -b 1K -e 4K -f 2 --out "$BATS_TEST_TMPDIR/records")
+    run "$root/scripts/nccl_bw.sh" "${args[@]}" --test all_reduce,broadcast --expect-busbw=500000 -- --quick --budget 0.02
+    echo "$output"
+    [ "$status" -eq 1 ]
+    [ "$(grep -c '^# Max bus bandwidth .*500000 expected FAILED$' <<<"$output")" -eq 2 ]
+    [[ "$output" == *"error: below --expect-busbw 500000: all_reduce of mpi reached "*" GB/s, broadcast of mpi reached "* ]]
+    [[ "$output" == *"# records: $BATS_TEST_TMPDIR/records"* ]]
+    [ "$(jq -r 'select(.record == "bench_end").reason' "$BATS_TEST_TMPDIR/records")" = finished ]
+    # The largest of all, not the mean.
+    most=$(records 'map(select(.test == "all_reduce").metrics.busbw_gbs) | max')
+    awk -v most="$most" '/^# Max/ { exit ($5 - most) ^ 2 > (1e-4 * most) ^ 2 }' <<<"$(tr -s ' :' ' ' <<<"$output")"
+    run "$root/scripts/nccl_bw.sh" "${args[@]}" --expect-busbw 0.00001 -- --quick --budget 0.02
+    [ "$status" -eq 0 ]
+    for wrong in abc 0 -5; do
+        run "$root/scripts/nccl_bw.sh" "${args[@]}" --expect-busbw "$wrong"
+        echo "$output"
+        [ "$status" -eq 2 ]
+        [[ "$output" == *"--expect-busbw '$wrong'"* ]]
+    done
+}
+
 @test "passes a hostfile on, and exit codes back" {
     export DPTRAIN_BIN=$dptrain
     echo "localhost slots=2" >"$BATS_TEST_TMPDIR/hosts"

@@ -56,6 +56,7 @@ typedef struct bench {
     int n_cpus;                         /* of this host */
     bool cpus_are_shared;               /* more threads than CPUs on this host */
     bool interrupted;                   /* by a signal; the same on all ranks */
+    message_t missed;                   /* what cases expect and did not get: ERR_GATE; "": nothing */
     bool failed_check;                  /* a result was wrong: the command ends with ERR_GATE */
     yardstick_t yardstick[DTYPE_COUNT]; /* bench_yardstick's */
     bool has_yardstick[DTYPE_COUNT];

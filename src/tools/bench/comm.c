@@ -150,8 +150,11 @@ static err_t pairs_measure(pairs_t *p)
 static void pairs_print_extreme(const pairs_t *p, const char *word, int at)
 {
     int a = at / p->n, b = at % p->n;
-    bench_print("# %s pair: rank %d (%s) and rank %d (%s), %.2f GB/s each way", word, a,
-                p->places[a].host_name, b, p->places[b].host_name, p->gbs[at]);
+    const double line_rate = p->places[a].host != p->places[b].host ? p->session->line_rate_gbs : 0;
+    message_t share = {0};
+    if (line_rate > 0) message_append(&share, ", %.0f %% of the line rate", 100 * p->gbs[at] / line_rate);
+    bench_print("# %s pair: rank %d (%s) and rank %d (%s), %.2f GB/s each way%s", word, a,
+                p->places[a].host_name, b, p->places[b].host_name, p->gbs[at], share.text);
 }
 
 static void pairs_print_matrix(const pairs_t *p)
@@ -294,6 +297,12 @@ static void half_marks(const half_t *h, char *out, size_t n_bytes)
                  h->rate.above_line_rate ? "*" : "");
 }
 
+/* Whether the table has the shares of the line rate: its data crosses the network. */
+static bool shows_share(const comm_session_t *s)
+{
+    return s->line_rate_gbs > 0 && s->bench->comm->topo.n_hosts > 1;
+}
+
 static void comm_table_row(const comm_session_t *s, const comm_what_t *what, const half_t halves[2])
 {
     const comm_test_info_t *test = &comm_tests[what->test];
@@ -310,6 +319,11 @@ static void comm_table_row(const comm_session_t *s, const comm_what_t *what, con
         half_cells(&halves[i], table);
         half_marks(&halves[i], marks[i], sizeof marks[i]);
     }
+    for (int i = 0; i < 2 && shows_share(s); i++)
+        if (halves[i].wanted)
+            table_cell(table, "%.0f", 100 * halves[i].rate.busbw_gbs / s->line_rate_gbs);
+        else
+            table_cell(table, "N/A");
     table_cell(table, "%s%s%s", algorithm, marks[0], marks[1]);
     table_log(table);
 }
@@ -410,11 +424,15 @@ static void print_headings(comm_session_t *session, const comm_what_t *what)
                     {"algbw", .unit = "(GB/s)"},
                     {"busbw", .unit = "(GB/s)"},
                     {"#wrong"},
+                    {"out", .unit = "(%)", .group = "of line rate"},
+                    {"in", .unit = "(%)"},
                     {"algorithm", true}},
-        .n_columns = 14,
+        .n_columns = 16,
         .comment = true,
         .units_below = true};
-    *session->table = headings;
+    table_t *table = session->table;
+    *table = headings;
+    if (!shows_share(session)) table->columns[(table->n_columns -= 2) - 1] = headings.columns[15];
     table_log(session->table);
 }
 
@@ -429,6 +447,10 @@ static void print_totals(const comm_session_t *session)
         bench_print("# Out of bounds values : not checked (--check 0)");
     if (session->n_busbw > 0)
         bench_print("# Avg bus bandwidth    : %g", session->busbw_sum / (double)session->n_busbw);
+    if (session->options->expect_busbw > 0 && session->busbw_max > 0)
+        bench_print("# Max bus bandwidth    : %g at %lld bytes, at least %g expected %s", session->busbw_max,
+                    (long long)session->busbw_max_bytes, session->options->expect_busbw,
+                    session->busbw_max < session->options->expect_busbw ? "FAILED" : "OK");
     if (session->above_line_rate)
         bench_print("# * above the line rate of %g GB/s: part of the data did not cross the network, or the "
                     "rate is wrong (--line-rate)",
@@ -440,7 +462,7 @@ static void print_totals(const comm_session_t *session)
 static err_t comm_table(comm_session_t *session, comm_test_t test, comm_lane_t *lane)
 {
     comm_what_t what = {.test = test, .lane = lane, .peer = bisection_peer(session->bench->comm)};
-    session->busbw_sum = 0;
+    session->busbw_sum = session->busbw_max = 0;
     session->n_busbw = session->n_points = session->n_wrong = 0;
     session->above_line_rate = false;
     table_t table = {0};
@@ -452,6 +474,12 @@ static err_t comm_table(comm_session_t *session, comm_test_t test, comm_lane_t *
                     session->bench->comm->size / 2, session->bench->comm->size / 2);
     err_t err = comm_table_types(session, what);
     if (err == ERR_OK || session->bench->interrupted) print_totals(session);
+    message_t *missed = &session->bench->missed;
+    if (err == ERR_OK && session->busbw_max > 0 && session->busbw_max < session->options->expect_busbw) {
+        if (missed->n == 0) message_append(missed, "below --expect-busbw %g", session->options->expect_busbw);
+        message_append(missed, "%s %s of %s reached %g GB/s", strchr(missed->text, ':') ? "," : ":",
+                       comm_tests[test].name, lane->by->name, session->busbw_max);
+    }
     table_free(&table);
     return err;
 }
@@ -491,6 +519,8 @@ static const opt_t comm_option_table[] = {
      "line rate of the network in one direction; results above it are flagged; 0: that of the hosts' "
      "fastest ports",
      OPT_MORE},
+    {"expect-busbw", OPT_REAL, FIELD(expect_busbw), NULL, 1e-6, 1e6, NULL, "GB/s",
+     "fail if the largest bus bandwidth of a test, over its sizes, types and operations, is lower", OPT_MORE},
     {"inject", OPT_STRING, FIELD(inject), NULL, 0, 0, NULL, "RANK:ELEMENT",
      "flip a bit in the results of a rank before they are verified", OPT_HIDDEN},
 };

@@ -133,7 +133,7 @@ void comm_check_describe(const comm_check_t *check, const void *result, int64_t 
 typedef struct bench_comm_options {
     int64_t min_bytes, max_bytes, step_factor, step_bytes, root, check;
     const char *test, *op, *datatype, *communicator, *inplace, *inject;
-    double line_rate_gbs;
+    double line_rate_gbs, expect_busbw;  /* 0: none */
     comm_plan_t plan;                    /* parsed; see comm_plan_settle */
     int64_t inject_rank, inject_element; /* inject_element -1: no fault */
 } bench_comm_options_t;
@@ -158,7 +158,8 @@ typedef struct comm_session {
     uint64_t n_checks;                     /* so far; seeds the data */
     int64_t n_measured;                    /* calls */
     /* Of the table being printed: */
-    double busbw_sum;
+    double busbw_sum, busbw_max;
+    int64_t busbw_max_bytes; /* message size of busbw_max */
     int64_t n_busbw, n_points, n_wrong;
     bool above_line_rate;
     table_t *table;

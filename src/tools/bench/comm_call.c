@@ -224,6 +224,10 @@ comm_rate_t comm_rate(comm_session_t *session, const comm_call_t *call, double s
                         .busbw_gbs = algbw * comm_busbw_factor(call->what.test, session->bench->comm->size)};
     rate.above_line_rate = remote && session->line_rate_gbs > 0 && rate.busbw_gbs > session->line_rate_gbs;
     session->above_line_rate |= rate.above_line_rate;
+    if (rate.busbw_gbs > session->busbw_max) {
+        session->busbw_max = rate.busbw_gbs;
+        session->busbw_max_bytes = call->n_bytes;
+    }
     return rate;
 }
 

@@ -132,6 +132,14 @@ static err_t raise_wrong_data(const bench_t *bench)
                       "ending the benchmark");
 }
 
+/* What was measured is valid, but less than a case's options expect: after the records. */
+static err_t raise_missed(const bench_t *bench)
+{
+    err_t err = ERR_OK;
+    if (bench->missed.n > 0) err = err_raise(ERR_GATE, __FILE__, __LINE__, "%s", bench->missed.text);
+    return comm_agree(bench->comm, err, "ending the benchmark");
+}
+
 /* An error of the cases takes precedence over one of the record file. */
 static err_t end_log(bench_t *bench, err_t err)
 {
@@ -198,6 +206,7 @@ err_t bench_run(const bench_options_t *options, const opt_group_t *groups, int n
     bench.interrupted |= err == ERR_GATE && stop_requested();
     runtime_abort_alone(&bench.runtime, err);
     if (bench.log) err = end_log(&bench, err);
+    if (err == ERR_OK) err = raise_missed(&bench);
     turns_close(&bench.turns);
     progress_unwatch();
     if (!interrupt_arrived()) interrupt_release();
