@@ -218,6 +218,16 @@ on_two_hosts() { # COMMAND ARGUMENTS...
     grep -q 'a dead mount' <<<"$output"
 }
 
+@test "what was found is said before a timeout ends the check" {
+    fake stat <<<$'#!/bin/sh\n[ "$OMPI_COMM_WORLD_RANK" = 1 ] && exec sleep 600\nexit 0'
+    mkdir -p "$out"
+    run on_ranks 2 check --ranks-per-host 1 --device cpu --only gpu,shared --expect-gpus 500 --shared "$out" \
+        --shared-timeout 600 --timeout 10
+    echo "$output"
+    [ "$status" -eq 5 ]
+    grep -q "found before the end: $name#1: gpu, expected GPUs: .* instead of 500" <<<"$output"
+}
+
 # Output of nvidia-smi for two H200, and a kernel log; rank 1's host takes DRIVER, ECC, LANES, LINK and XID from its environment.
 # OLD refuses the fields that not all drivers have.
 fake_smi() {

@@ -92,6 +92,13 @@ fault_loss() { # HOST SHARE [FROM]
     fault_later cluster_net "$1" iptables -F INPUT
 }
 
+# Loses large TCP packets from a host, as a switch with a smaller MTU does.
+fault_large() { # HOST FROM
+    cluster_net "$1" iptables -A INPUT -p tcp -s "$(cluster_address "${2#node}")" --dport 1024:65535 -m length \
+        --length 1300:65535 -j DROP
+    fault_later cluster_net "$1" iptables -F INPUT
+}
+
 # Lets no connection in from a host, except ssh's. IPv4, and IPv6 if available.
 fault_firewall() { # HOST FROM DROP|REJECT
     cluster_net "$1" iptables -A INPUT -p tcp --syn -s "$(cluster_address "${2#node}")" --dport 1024:65535 -j "$3"

@@ -181,18 +181,45 @@ static err_t prepare_files(const check_t *check, prepared_t *out)
     return check_after_prepare(check, &out->history);
 }
 
+static const check_t *running;
+static void (*abort_hook)(err_t code);
+
+/* Ends the job in the midst of a check, such as where a wait expires: what this rank has found so far may be the cause. */
+static void abort_telling(err_t code)
+{
+    check_lines_t lines = {0};
+    const check_t *check = running;
+    const check_status_t least = check && check->comm->rank == 0 ? CHECK_WARN : CHECK_FAIL;
+    running = NULL;
+    if (!check && code == ERR_PEER && log_speaks())
+        log_note(
+            "if hosts do not reach each other, scripts/cluster_health.sh HOSTS names the pairs, without MPI");
+    if (check && check->text) check_lines_unpack(check->text, check->n_text, &lines);
+    for (int64_t i = 0; i < lines.n; i++) {
+        const check_line_t *line = &lines.line[i];
+        if (line->rule != CHECK_FINDING || line->status < least) continue;
+        log_rank_warn("found before the end: %s%s%s, %s: %s",
+                      line->scope == CHECK_HOST ? check_host_name(check, line->index) : "",
+                      line->scope == CHECK_HOST ? ": " : "", line->check, line->name, line->found);
+    }
+    abort_hook(code);
+}
+
 err_t check_run(const check_options_t *options, void (*abort_job)(err_t code))
 {
     check_t check = {.options = options};
     runtime_t runtime;
     prepared_t prepared = {.history = -1};
-    err_t err = runtime_open_comm(&options->runtime, abort_job, &runtime);
+    abort_hook = abort_job;
+    err_t err = runtime_open_comm(&options->runtime, abort_telling, &runtime);
     check.comm = runtime.comm;
     if (err == ERR_OK) err = comm_agree(check.comm, prepare_files(&check, &prepared), "opening files");
     if (err == ERR_OK) err = find_ranks(&check);
     if (err == ERR_OK) err = open_check_backend(&check);
     runtime.backend = check.backend;
+    running = err == ERR_OK ? &check : NULL;
     if (err == ERR_OK) err = run_checks(&check, &prepared);
+    running = NULL;
     mem_free(&check.text);
     mem_free(&check.ranks);
     check_profile_free(&prepared.profile);
