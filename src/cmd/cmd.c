@@ -93,7 +93,7 @@ static const struct {
     {"check",
      {{"this machine", "dptrain check"},
       {"all hosts, with the data", "dptrain run -hostfile hosts -- check --data /shared/mnist"},
-      {"only the network and the clocks", "dptrain run -hostfile hosts -- check --only network,clock"}}},
+      {"only the network and the clocks", "dptrain run -hostfile hosts -- check --only reach,network,clock"}}},
     {"hosts",
      {{"what a hostfile says", "dptrain hosts show hosts"},
       {"a hostfile from a list", "dptrain hosts hostfile node[1-4]:8"},
