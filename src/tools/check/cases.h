@@ -5,7 +5,7 @@
 
 #include "tools/check/check.h"
 
-extern const check_case_t check_topology, check_reach, check_gpu, check_host_case, check_machine, check_load,
+extern const check_case_t check_topology, check_reach, check_gpu, check_host_case, check_machine, check_load, check_speed,
     check_clock, check_versions, check_shared, check_network, check_transport;
 
 /* Advice for a file system that does not respond. */

@@ -19,7 +19,7 @@ typedef struct check_options {
     const char *ports, *reach, *expect_transport, *infiniband, *profile, *write_profile;
     const char *history, *drain_command;
     int64_t level, shared_bytes, expect_gpus, expect_cpus;
-    double expect_gbps, expect_busbw, shared_timeout_sec, smi_timeout_sec;
+    double burn_in_sec, expect_gbps, expect_busbw, shared_timeout_sec, smi_timeout_sec;
     bool list, strict, content, allow_busy;
     runtime_options_t runtime;
 } check_options_t;

@@ -136,6 +136,32 @@ void load_judge(check_t *check, const load_facts_t *facts);
  *   fair  its share if nothing else ran */
 void load_judge_rank(check_t *check, double got, double fair);
 
+/* ---- Speed ---- */
+/* Marks the values that are more than CHECK_SLOW below the upper median of their kind; returns their number.
+ *
+ *   values   [n], as are all; NAN: not measured
+ *   scratch  of the function */
+int speed_suspects(const double *values, const uint64_t *kinds, int n, double *scratch, bool *suspect);
+
+typedef struct speed_cpu {
+    int cpu;
+    double rate; /* FLOP/s */
+} speed_cpu_t;
+
+/* Adds a line about this rank's CPUs: names the slowest if it is more than CHECK_SLOWER below their median.
+ *
+ *   n        at least 1
+ *   scratch  [n] */
+void speed_judge_cpus(check_t *check, const speed_cpu_t *cpus, int n, double *scratch);
+
+typedef struct speed_burn {
+    int64_t n_products, n_wrong;
+    double first, last; /* FLOP/s in the first and the last third */
+} speed_burn_t;
+
+/* Adds a line about this rank's burn-in. */
+void speed_judge_burn(check_t *check, const speed_burn_t *burn);
+
 /* ---- GPU health ---- */
 enum { SMI_MAX_GPUS = 64 };
 
