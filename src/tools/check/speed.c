@@ -671,7 +671,11 @@ static err_t measure_all(speed_t *s, speed_job_t *job, speed_cpus_t *cpus)
         watchdog_phase("measuring every CPU");
         TRY(meet(s, s->gpu || !s->backend ? ERR_OK : measure_cpus(s, cpus)));
     }
-    if (s->backend) report_speed(s);
+    if (s->backend)
+        report_speed(s);
+    else
+        check_line(check, check_rank(check), gemm_name, CHECK_SKIP, NULL, "not measured: %s",
+                   check->why_no_backend);
     return level > 2 ? speed_burn(s, cpus) : ERR_OK;
 }
 
