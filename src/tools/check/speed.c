@@ -325,9 +325,11 @@ static err_t choose_side(speed_t *s)
     least = s->gpu ? side : GPU_SIDE_MAX;
     TRY(comm_agree(s->check->comm, err, what));
     TRY(comm_allreduce(s->check->comm, &least, 1, DTYPE_I32, COMM_MIN, what));
-    if (!s->gpu || least == side) return ERR_OK;
-    free_products(s);
-    return prepare_products(s, least);
+    if (s->gpu && least != side) {
+        free_products(s);
+        err = prepare_products(s, least);
+    }
+    return comm_agree(s->check->comm, err, what);
 }
 
 static err_t prepare_copies(speed_t *s)
