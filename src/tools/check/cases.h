@@ -5,8 +5,8 @@
 
 #include "tools/check/check.h"
 
-extern const check_case_t check_topology, check_reach, check_gpu, check_host_case, check_machine, check_load, check_speed,
-    check_clock, check_versions, check_shared, check_network, check_transport;
+extern const check_case_t check_topology, check_reach, check_gpu, check_host_case, check_machine, check_load,
+    check_speed, check_clock, check_versions, check_shared, check_network, check_transport;
 
 /* Advice for a file system that does not respond. */
 extern const char check_hung_advice[];

@@ -4,8 +4,9 @@
 #include "tools/check/cases.h"
 
 const check_case_t *const check_cases[] = {
-    &check_topology, &check_reach, &check_gpu,      &check_host_case, &check_machine, &check_load,      &check_speed,
-    &check_clock,    &check_versions, &check_shared, &check_network,   &check_transport, NULL};
+    &check_topology, &check_reach,     &check_gpu,   &check_host_case, &check_machine,
+    &check_load,     &check_speed,     &check_clock, &check_versions,  &check_shared,
+    &check_network,  &check_transport, NULL};
 
 err_t check_print_list(void)
 {
