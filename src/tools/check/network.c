@@ -32,15 +32,15 @@ enum {
 static const double middle_sec = 5e-3;
 /* Pairs that look slow are measured for longer than another process keeps a core. */
 static const double again_sec = 0.1;
-/* Slack of pairs_judge for sockets: 0.5 GB/s, in seconds per byte. */
-static const double socket_slack = 2e-9;
+/* Slack of pairs_judge, in seconds and in seconds per byte: of sockets, which other processes delay, and of RDMA. */
+static const double socket_slack[] = {50e-6, 1e-9}, rdma_slack[] = {5e-6, 0};
 
 /* The same on all ranks. */
 typedef struct network {
     check_t *check;
     int n;            /* hosts */
     int *leaders;     /* [n]: first rank of each host */
-    double slack;     /* pairs_judge's slack for per_byte, seconds per byte */
+    double slack[2];  /* of pairs_judge, for latency and per_byte */
     double *latency;  /* [n × n], seconds; NaN: not measured */
     double *per_byte; /* [n × n], seconds per byte */
     bool *alone;      /* [n × n]: measured while all other hosts slept */
@@ -207,8 +207,8 @@ static err_t judge_crowded(network_t *network)
 {
     check_t *check = network->check;
     int n = 0;
-    err_t err = forget_crowded(network, network->latency, network_latency_slack, &n);
-    if (err == ERR_OK) err = forget_crowded(network, network->per_byte, network->slack, &n);
+    err_t err = forget_crowded(network, network->latency, network->slack[0], &n);
+    if (err == ERR_OK) err = forget_crowded(network, network->per_byte, network->slack[1], &n);
     if (n > 0)
         check_line(check, check_job(check), "shared links", CHECK_OK, NULL,
                    "%d pairs are slow only while all hosts send", n);
@@ -222,10 +222,10 @@ static err_t measure_suspects(network_t *network, const probe_t *probe)
     int before = 0;
     for (int i = 0; i < MAX_PASSES; i++) {
         int n = 0;
-        TRY(remeasure_slow(network, probe, network->latency, network_latency_slack, &n));
+        TRY(remeasure_slow(network, probe, network->latency, network->slack[0], &n));
         TRY(share_matrix(network, network->latency));
         TRY(share_matrix(network, network->per_byte));
-        TRY(remeasure_slow(network, probe, network->per_byte, network->slack, &n));
+        TRY(remeasure_slow(network, probe, network->per_byte, network->slack[1], &n));
         TRY(share_matrix(network, network->latency));
         TRY(share_matrix(network, network->per_byte));
         if (n == 0 || (i >= N_AGAIN - 1 && n >= before)) break;
@@ -292,7 +292,7 @@ static err_t judge_times(network_t *network)
 {
     const network_unit_t *const units[] = {&network_latency, &network_bandwidth};
     const double *const matrices[] = {network->latency, network->per_byte};
-    const double slacks[] = {network_latency_slack, network->slack};
+    const double slacks[] = {network->slack[0], network->slack[1]};
     for (int i = 0; i < 2; i++) {
         pairs_t pairs;
         TRY(pairs_judge(matrices[i], network->n, slacks[i], &pairs));
@@ -312,7 +312,7 @@ static err_t find_slack(network_t *network)
     for (size_t i = 0; i < sizeof rdma / sizeof rdma[0]; i++)
         if (strstr(text, rdma[i])) sockets = 0;
     TRY(comm_allreduce(network->check->comm, &sockets, 1, DTYPE_I32, COMM_MAX, "comparing transports"));
-    network->slack = sockets ? socket_slack : 0;
+    memcpy(network->slack, sockets ? socket_slack : rdma_slack, sizeof network->slack);
     return ERR_OK;
 }
 
@@ -358,7 +358,6 @@ static figure_t bandwidth_of(double sec)
     return figure_bandwidth(1 / sec);
 }
 
-const double network_latency_slack = 100e-6;
 const network_unit_t network_latency = {"latency", figure_time};
 const network_unit_t network_bandwidth = {"bandwidth", bandwidth_of};
 

@@ -206,9 +206,6 @@ void pairs_free(pairs_t *pairs);
 bool pairs_next_slow(const pairs_t *p, const double *sec, int *a, int *b);
 
 /* ---- Speed between hosts ---- */
-/* pairs_judge's slack for latency: interrupts and other processes cost as much. */
-extern const double network_latency_slack;
-
 /* Adds lines about latency or bandwidth; called on one rank.
  *
  *   sec  [n_hosts × n_hosts], in seconds or seconds per byte */
