@@ -126,7 +126,7 @@ small_shm() { # HOST
     fault_later cluster_exec "$1" mount -o remount,size=1g /dev/shm
 }
 
-quick=(--data tiny --shared . --shared-bytes 1M --device cpu)
+quick=(--data tiny --shared . --shared-bytes 1M --device cpu --allow-busy)
 
 before_login() {
     by_health "no ssh login" 1 "here -> node2" "$hosts"
@@ -175,7 +175,7 @@ host_faults() {
     other_mpi node3
     by_health "another OpenMPI on a host" 1 "FAIL +node3: versions, MPI" "$hosts" -- "${quick[@]}"
     other_kernel node4
-    by_health "another kernel on a host" 0 "warn +node4: versions, kernel" "$hosts" -- "${quick[@]}"
+    by_health "another kernel on a host" 0 "warn +node4: machine, kernel" "$hosts" -- "${quick[@]}"
 }
 
 network_faults() {
@@ -186,8 +186,8 @@ network_faults() {
     fault_no_route node3 node2
     by_health "a pair that does not reach each other" 1 "node3 -> node2|node2 -> node3" "$hosts"
     fault_no_route node3 node2
-    by_health "a pair that does not reach each other" 1 "FAIL +node[23]: network, ports" \
-        --no-ssh --ports 20000-20999 "$hosts" -- --only network --timeout 20
+    by_health "a pair that does not reach each other" 1 "FAIL +node[23]: reach, ports" \
+        --no-ssh --ports 20000-20999 "$hosts" -- --only reach,network --timeout 20
     BATS_TEST_DESCRIPTION=efa health --no-ssh "$hosts" -- --only transport --expect-transport efa >/dev/null
     row "sockets where EFA was expected" "cluster_health.sh … --expect-transport efa" 1 "FAIL .*not efa"
     fault_hanging_daemon node2
@@ -211,7 +211,7 @@ healthy() {
         BATS_TEST_DESCRIPTION="healthy $i" health --json "$cluster/shared/healthy" "$hosts" -- "${quick[@]}" >/dev/null
         sec+=("$seconds")
         json=$cluster/shared/healthy
-        if [[ $status -ne 0 || -n $(bad topology clock versions shared network transport) ]]; then
+        if [[ $status -ne 0 || -n $(bad topology reach machine clock versions shared network transport) ]]; then
             alarms=$((alarms + 1))
             note "a false alarm: code $status"$'\n'"$output"
         fi

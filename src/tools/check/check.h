@@ -47,6 +47,9 @@ typedef struct net_counters {
     int64_t segments, again;          /* sent by TCP; of these, sent again */
 } net_counters_t;
 
+/* Whether two hosts can connect: the second to the first, or the first to the second, too or alone. */
+typedef enum check_path { CHECK_NO_PATH, CHECK_PATH_THERE, CHECK_PATH_BACK } check_path_t;
+
 typedef struct check {
     const check_options_t *options;
     comm_t *comm;
@@ -57,8 +60,9 @@ typedef struct check {
     const backend_device_t *device;       /* this rank's GPU; NULL for host backends */
     char why[BACKEND_WHY_MAX];            /* why --device auto chose no better backend; "" */
     char why_no_backend[ERR_MESSAGE_MAX]; /* reported by gpu.c */
-    int n_devices;  /* ranks with a GPU; the same on all ranks. comm_use_device has not been called */
-    bool unreached; /* the check `reach` found hosts that do not reach each other */
+    int n_devices;         /* ranks with a GPU; the same on all ranks. comm_use_device has not been called */
+    bool unreached;        /* the check `reach` found hosts that do not reach each other */
+    check_path_t *to_root; /* [n_hosts]: between each and rank 0's; NULL: both ways */
     double link_bits_per_sec; /* the slowest negotiated rate of the hosts' links; 0: unknown */
     net_counters_t counters;  /* before the network was used */
     const char *current;      /* name of the running check */

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "cluster/watch/watchdog.h"
 #include "tools/check/check.h"
 
 const char *const check_status_names[] = {"ok", "skip", "warn", "fail", NULL};
@@ -192,6 +193,29 @@ err_t check_lines_unpack(const char *text, size_t n_bytes, check_lines_t *out)
     return ERR_OK;
 }
 
+/* Sends each rank's lines to rank 0 alone: other ranks may not reach each other. Drops those of hosts without a path. Where rank 0
+ * can connect it does so first, because the reply needs no connection of its own. */
+static err_t send_lines(check_t *check, int64_t *bytes, char *all)
+{
+    comm_t *comm = check->comm;
+    const bool root = comm->rank == 0;
+    char go = 1;
+    for (int r = root ? 1 : comm->rank; r < (root ? comm->size : comm->rank + 1); r++) {
+        const check_path_t path = check->to_root ? check->to_root[check->ranks[r].host] : CHECK_PATH_BACK;
+        if (root) all += bytes[r - 1];
+        if (path == CHECK_NO_PATH) {
+            bytes[r] = 0;
+        } else if (root) {
+            if (path == CHECK_PATH_BACK) TRY(comm->ops->send(comm, &go, 1, r));
+            TRY(comm->ops->receive(comm, all, bytes[r], r));
+        } else {
+            if (path == CHECK_PATH_BACK) TRY(comm->ops->receive(comm, &go, 1, 0));
+            TRY(comm->ops->send(comm, check->text, bytes[r], 0));
+        }
+    }
+    return ERR_OK;
+}
+
 err_t check_lines_gather(check_t *check, check_lines_t *out)
 {
     static const char what[] = "gathering the results";
@@ -206,10 +230,16 @@ err_t check_lines_gather(check_t *check, check_lines_t *out)
     /* A rank's lines may be none. */
     if (err == ERR_OK) {
         err = mem_resize((size_t)mine + 1, "the lines of this rank", &check->text);
-        if (err == ERR_OK) err = mem_new_array(sum + 1, 1, "the lines of all ranks", &all);
+        if (err == ERR_OK && comm->rank == 0) err = mem_new_array(sum + 1, 1, "the lines of all ranks", &all);
         err = comm_agree(comm, err, what);
     }
-    if (err == ERR_OK) err = comm_allgatherv(comm, check->text, bytes, all, what);
+    if (err == ERR_OK) {
+        if (comm->rank == 0) memcpy(all, check->text, (size_t)mine);
+        watchdog_enter(what);
+        err = watchdog_leave_with(send_lines(check, bytes, all), what);
+    }
+    sum = 0;
+    for (int r = 0; err == ERR_OK && r < comm->size; r++) sum += bytes[r];
     mem_free(&bytes);
     out->text = all;
     if (err == ERR_OK && comm->rank == 0) err = check_lines_unpack(all, (size_t)sum, out);

@@ -348,6 +348,19 @@ static err_t try_paths(hosts_t *hosts)
     return ERR_OK;
 }
 
+/* Which hosts rank 0's can connect to, or they to it. */
+static err_t find_paths(const hosts_t *hosts)
+{
+    check_t *check = hosts->check;
+    const int n = hosts->n, root = check->ranks[0].host;
+    TRY(mem_new_array(n, sizeof *check->to_root, "paths to rank 0", &check->to_root));
+    for (int h = 0; h < n; h++)
+        check->to_root[h] = h == root || hosts->results[root * n + h] == REACH_OK ? CHECK_PATH_BACK
+                            : hosts->results[h * n + root] == REACH_OK            ? CHECK_PATH_THERE
+                                                                                  : CHECK_NO_PATH;
+    return ERR_OK;
+}
+
 /* Collective. */
 static err_t reach_hosts(hosts_t *hosts)
 {
@@ -374,6 +387,7 @@ static err_t reach_hosts(hosts_t *hosts)
     if (comm->rank == 0) report_connections(hosts, ports);
     TRY(comm_agree(comm, leads ? compare_names(hosts) : ERR_OK, "resolving names"));
     for (int i = 0; i < hosts->n * hosts->n; i++) check->unreached |= hosts->results[i] != REACH_OK;
+    if (check->unreached) TRY(comm_agree(comm, find_paths(hosts), what));
     for (int h = 0; h < hosts->n; h++) {
         const double rate = 1e6 * (double)hosts->all[hosts->leaders[h]].mbit_per_sec;
         if (h == 0 || rate < check->link_bits_per_sec) check->link_bits_per_sec = rate;

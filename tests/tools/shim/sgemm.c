@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* For LD_PRELOAD: one rank's dnnl_sgemm takes twice as long, or returns a wrong element once in a hundred calls.
+/* For LD_PRELOAD: one rank's dnnl_sgemm takes longer, or returns a wrong element once in a hundred calls.
  *
- *   SGEMM="RANK slow"
- *   SGEMM="RANK cpu"    only on CPU 1
+ *   SGEMM="RANK slow"     twice as long
+ *   SGEMM="RANK slow 10"  10 % longer
+ *   SGEMM="RANK cpu"      twice as long, only on CPU 1
  *   SGEMM="RANK wrong" */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -32,19 +33,20 @@ int dnnl_sgemm(char ta, char tb, dim_t m, dim_t n, dim_t k, float alpha, const f
 {
     static sgemm_t *real;
     static char fault[16];
-    static int n_calls;
+    static int n_calls, percent = 100;
     if (!real) {
         const char *rank = getenv("OMPI_COMM_WORLD_RANK"), *orders = getenv("SGEMM");
         char whose[16] = "";
         *(void **)&real = dlsym(RTLD_NEXT, "dnnl_sgemm");
-        if (!rank || !orders || sscanf(orders, "%15s %15s", whose, fault) != 2 || strcmp(rank, whose) != 0)
+        if (!rank || !orders || sscanf(orders, "%15s %15s %d", whose, fault, &percent) < 2 ||
+            strcmp(rank, whose) != 0)
             fault[0] = '\0';
     }
     const int64_t start = now_nsec();
     const int status = real(ta, tb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
     const int64_t end = now_nsec();
     const bool slow = strcmp(fault, "slow") == 0 || (strcmp(fault, "cpu") == 0 && sched_getcpu() == 1);
-    while (slow && now_nsec() < end + (end - start)) continue;
+    while (slow && now_nsec() < end + (end - start) * percent / 100) continue;
     if (strcmp(fault, "wrong") == 0 && ++n_calls % 100 == 0) c[(m / 2) * ldc + n / 3] += 1;
     return status;
 }
