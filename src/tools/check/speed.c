@@ -7,6 +7,7 @@
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/hash.h"
@@ -152,8 +153,8 @@ typedef struct speed {
     size_t at;
     int n_calls[N_PROBES];
     double best[N_PROBES]; /* FLOP/s, bytes/s; NAN: not measured here */
-    double got[N_PROBES];  /* share of a CPU in the last measurement */
     bool suspect[N_PROBES];
+    bool busy[N_PROBES]; /* other work ran on the host during the last measurement */
 } speed_t;
 
 static err_t multiply(const speed_t *s, const hd_buffer_t *y)
@@ -282,13 +283,27 @@ typedef struct speed_time {
     double least_sec, most_sec;
 } speed_time_t;
 
+/* CPU time of everything on this host; 0: unknown. */
+static double host_cpu_sec(void)
+{
+    long long user, nice, system, irq = 0, soft = 0;
+    FILE *file = fopen("/proc/stat", "re");
+    int n =
+        file ? fscanf(file, "cpu %lld %lld %lld %*d %*d %lld %lld", &user, &nice, &system, &irq, &soft) : 0;
+    if (file) fclose(file);
+    return n < 3 ? 0 : (double)(user + nice + system + irq + soft) / (double)sysconf(_SC_CLK_TCK);
+}
+
+/* Other work takes memory bandwidth all the time, and a CPU only in turns. */
+static const double busy_cpus = 0.5, least_share = 0.9;
+
 /* Raises *best. Samples are shorter than the time for which the kernel gives a CPU to a process, so that some are whole even on
  * a busy host. */
 static err_t speed_measure(speed_t *s, probe_t p, speed_time_t time, double *best)
 {
     static const double sample_sec = 1e-3, gain = 1.002;
     enum { STALE = 30 };
-    const double start = clock_sec(), used = clock_thread_sec();
+    const double start = clock_sec(), used = clock_thread_sec(), all = host_cpu_sec();
     int n_stale = 0;
     for (bool first = true;; first = false) {
         double rate;
@@ -298,8 +313,10 @@ static err_t speed_measure(speed_t *s, probe_t p, speed_time_t time, double *bes
         if (first) s->n_calls[p] = calls > MAX_CALLS ? MAX_CALLS : calls < 1 ? 1 : (int)calls;
         n_stale = rate > gain * *best || isnan(*best) ? 0 : n_stale + 1;
         if (!(rate <= *best)) *best = rate;
-        s->got[p] = (clock_thread_sec() - used) / (now - start);
-        if (now - start > time.most_sec || (now - start > time.least_sec && n_stale > STALE)) return ERR_OK;
+        if (now - start < time.most_sec && (now - start < time.least_sec || n_stale <= STALE)) continue;
+        const double others = (host_cpu_sec() - all) / (now - start) - s->check->comm->topo.local_size;
+        s->busy[p] = others > busy_cpus || clock_thread_sec() - used < least_share * (now - start);
+        return ERR_OK;
     }
 }
 
@@ -590,9 +607,6 @@ out:
 }
 
 /* ---- The check ---- */
-/* Other work takes memory bandwidth all the time, but a CPU only in turns. */
-static const double busy_share = 0.9;
-
 static void report_speed(speed_t *s)
 {
     check_t *check = s->check;
@@ -607,7 +621,7 @@ static void report_speed(speed_t *s)
         const figure_t text = p != GEMM           ? figure_bandwidth(s->best[p])
                               : s->best[p] > 1e13 ? figure_rate(s->best[p] / 1e12, "TFLOP/s")
                                                   : figure_rate(s->best[p] / 1e9, "GFLOP/s");
-        if (p == MEMORY_COPY && s->suspect[p] && s->got[p] < busy_share)
+        if (p == MEMORY_COPY && s->suspect[p] && s->busy[p])
             check_line(check, check_rank(check), fact.name, CHECK_SKIP, NULL,
                        "%s, not compared: the host is busy", text.text);
         else if (!isnan(s->best[p]))
