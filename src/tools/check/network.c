@@ -234,6 +234,20 @@ static err_t measure_suspects(network_t *network, const probe_t *probe)
     return judge_crowded(network);
 }
 
+/* ", 31 % of the link's 10 Gbit/s": is this bandwidth normal? "" if the rate is unknown. */
+typedef struct share_text {
+    char text[64];
+} share_text_t;
+static share_text_t share_of_link(const check_t *check, double bytes_per_sec)
+{
+    const double rate = check->link_bits_per_sec;
+    share_text_t out = {""};
+    if (rate > 0)
+        snprintf(out.text, sizeof out.text, ", %.10s of the link's %g Gbit/s",
+                 figure_share(8 * bytes_per_sec / rate).text, 1e-9 * rate);
+    return out;
+}
+
 /* Collective. The best time of a collective of all ranks, n_bytes each; *best is the slowest rank's. */
 static err_t time_all(const probe_t *probe, collective_kind_t kind, int64_t n_bytes, const char *what,
                       double *best)
@@ -275,15 +289,16 @@ static err_t measure_all(network_t *network, const probe_t *probe)
     TRY(time_all(probe, COLLECTIVE_ALL_REDUCE, n_bytes, "summing", &sum));
     /* As nccl-tests define it: independent of the number of ranks where links are the limit. */
     const double busbw = (double)n_bytes / sum * 2 * (size - 1) / size;
-    check_line(check, check_job(check), "ring", CHECK_OK, NULL, "%s from each rank to the next, all at once",
-               figure_bandwidth((double)n_bytes / ring).text);
+    check_line(check, check_job(check), "ring", CHECK_OK, NULL,
+               "%s from each rank to the next, all at once%s", figure_bandwidth((double)n_bytes / ring).text,
+               share_of_link(check, (double)n_bytes / ring).text);
     char instead[48] = "";
     if (busbw < 1e9 * wanted) snprintf(instead, sizeof instead, " instead of %g GB/s", wanted);
     check_line(
         check, check_job(check), "allreduce", instead[0] ? CHECK_FAIL : CHECK_OK,
         "dptrain bench comm --test all_reduce measures more sizes; other rows name slow hosts and pairs",
-        "bus bandwidth %s%s, with %s", figure_bandwidth(busbw).text, instead,
-        figure_size((double)n_bytes).text);
+        "bus bandwidth %s%s, with %s%s", figure_bandwidth(busbw).text, instead,
+        figure_size((double)n_bytes).text, share_of_link(check, busbw).text);
     return ERR_OK;
 }
 
@@ -420,20 +435,17 @@ static void judge_expected(check_t *check, int n, const double *sec)
 
 void network_judge(check_t *check, const pairs_t *pairs, const double *sec, const network_unit_t *unit)
 {
-    char share[96] = "", range[128] = "";
+    char range[128] = "";
     const bool speed = unit == &network_bandwidth;
     const check_fact_t fact = {.name = unit->name,
                                .advice = "the network was faster when the profile was written",
                                .rule = speed ? CHECK_SPEED : CHECK_FINDING,
                                .value = speed ? 1 / pairs->median : NAN};
-    if (speed && check->link_bits_per_sec > 0)
-        snprintf(share, sizeof share, ", %s of the link's %g Gbit/s",
-                 figure_share(8 / (pairs->median * check->link_bits_per_sec)).text,
-                 1e-9 * check->link_bits_per_sec);
     if (pairs->n > 2)
         snprintf(range, sizeof range, "%s … %s (%.1f×), median ", unit->figure(pairs->greatest).text,
                  unit->figure(pairs->least).text, pairs->greatest / pairs->least);
-    check_fact(check, check_job(check), &fact, "%s%s%s", range, unit->figure(pairs->median).text, share);
+    check_fact(check, check_job(check), &fact, "%s%s%s", range, unit->figure(pairs->median).text,
+               speed ? share_of_link(check, 1 / pairs->median).text : "");
     if (speed) judge_expected(check, pairs->n, sec);
     if (pairs->n_groups > 1) report_groups(check, pairs, unit);
     for (int h = 0; h < pairs->n; h++)
