@@ -91,7 +91,7 @@ static const struct {
       {"a sheet of images", "dptrain data show packed --out sheet.png"},
       {"of a category", "dptrain data show coco --category person --out people.png"}}},
     {"check",
-     {{"this machine", "dptrain check"},
+     {{"this machine, beside other work", "dptrain check --allow-busy"},
       {"all hosts, with the data", "dptrain run -hostfile hosts -- check --data /shared/mnist"},
       {"only the network and the clocks",
        "dptrain run -hostfile hosts -- check --only reach,network,clock"}}},
