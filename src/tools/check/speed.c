@@ -388,8 +388,8 @@ typedef struct speed_job {
 
 enum { FEW_HOSTS = 8 };
 
-/* Collective. Marks the hosts and probes to measure again; returns their number in *n. The same on all ranks. */
-static err_t find_suspects(speed_t *s, speed_job_t *job, int *n, double *sum)
+/* Collective. Marks the hosts and probes to measure again, or `all`; returns their number in *n. The same on all ranks. */
+static err_t find_suspects(speed_t *s, speed_job_t *job, bool all, int *n, double *sum)
 {
     const check_t *check = s->check;
     speed_rank_t mine = {.kind = s->kind};
@@ -405,7 +405,7 @@ static err_t find_suspects(speed_t *s, speed_job_t *job, int *n, double *sum)
         speed_suspects(job->values, job->kinds, check->comm->size, job->scratch, job->suspect);
         s->suspect[p] = job->suspect[check->comm->rank];
         for (int r = 0; r < check->comm->size; r++) {
-            if (!job->suspect[r]) continue;
+            if (!job->suspect[r] && (!all || isnan(job->values[r]))) continue;
             bool *marked = &job->probe_on_host[check->ranks[r].host * N_PROBES + p];
             *n += !*marked;
             *marked = true;
@@ -426,7 +426,8 @@ static err_t measure_suspects(speed_t *s, speed_job_t *job)
     for (int pass = 0, n_stale = 0;; pass++) {
         int n, turn = 0;
         double sum;
-        TRY(find_suspects(s, job, &n, &sum));
+        /* For longer measurements, hosts are first treated alike. */
+        TRY(find_suspects(s, job, level > 0 && pass == 0, &n, &sum));
         n_stale =
             sum > before * 1.001 || sum < before ? 0 : n_stale + 1; /* less: some are no longer suspects */
         before = sum;
