@@ -22,7 +22,7 @@ Examples:
   # two hosts, over EFA alone
   scripts/cluster_health.sh --transport efa node1:8,node2:8
 
-There are three steps:
+There are four steps:
   1. Test ssh between the hosts (scripts/setup_ssh.sh --check).
   2. Run `dptrain check` on all of them (scripts/run.sh), which names problems, hosts and remedies.
   3. If that does not start or does not end, connect every host to every other one without MPI (dptrain
@@ -167,12 +167,17 @@ if [[ $ssh == yes && $search == yes && ${#names[@]} -gt 1 ]]; then
     code=0
     "$here/on_hosts.sh" "${both[@]}" --jobs "${#names[@]}" --timeout 60 "$hosts" -- "$(readlink -f "$program")" check \
         --reach "$list" "${reach_options[@]}" >"$work/reach" 2>"$work/reach.err" || code=$?
-    grep -v 'reaches all' "$work/reach" >"$work/unreached" || true
-    if grep -q ': to ' "$work/unreached"; then
+    grep ': to ' "$work/reach" >"$work/unreached" || true
+    if [[ -s $work/unreached ]]; then
         plain_lines <"$work/unreached"
-        die 1 "open the ports between these hosts, or pass open ones by --ports; look for the rule by iptables -L, nft list \
+        advice="open the ports between these hosts, or pass open ones by --ports; look for the rule by iptables -L, nft list \
 ruleset, or the security group"
+        if grep -q 'answered by\|the name' "$work/unreached"; then
+            advice="give each host an address and a name of its own, the same on all hosts (ip address, /etc/hosts)"
+        fi
+        die 1 "$advice"
     fi
+    [[ $code -eq 0 ]] || plain_lines <"$work/reach.err" >&2
     [[ $code -ne 0 ]] || note "all hosts reach each other over TCP"
 fi
 

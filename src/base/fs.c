@@ -116,6 +116,16 @@ err_t fs_check_writable(const char *folder)
     return ERR_OK;
 }
 
+int64_t fs_read_count(const char *folder, const char *name)
+{
+    char path[FS_PATH_MAX], line[32];
+    int64_t n;
+    return fs_join(path, folder, name) == ERR_OK && fs_read_line(path, line, sizeof line) &&
+                   sscanf(line, "%" SCNd64, &n) == 1
+               ? n
+               : -1;
+}
+
 fs_token_t fs_temp_token(void)
 {
     static _Atomic uint64_t chosen;

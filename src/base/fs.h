@@ -75,6 +75,9 @@ err_t fs_read_text_of(int fd, const char *path, int64_t max_bytes, char **out);
  * the NUL. False, with `out` "", if it is unreadable or empty. Raises nothing. */
 bool fs_read_line(const char *path, char *out, size_t n_bytes);
 
+/* The whole number that a small file of the folder begins with; -1 if there is none. Raises nothing. */
+int64_t fs_read_count(const char *folder, const char *name);
+
 /* "PID-RANDOM", unique to this process over hosts and containers. */
 typedef struct fs_token {
     char text[40];

@@ -41,6 +41,12 @@ void stats_median_interval(const double *sorted, int64_t n, double *low, double 
     *high = sorted[(last > n ? n : last) - 1];
 }
 
+double stats_upper_median(double *samples, int64_t n)
+{
+    stats_sort(samples, n);
+    return n > 0 ? samples[n / 2] : NAN;
+}
+
 double stats_median(double *samples, int64_t n)
 {
     stats_sort(samples, n);

@@ -17,6 +17,9 @@ double stats_quantile(const double *sorted, int64_t n, double q);
  * Evaluation of Computer and Communication Systems", theorem 2.1). −∞ and ∞ for fewer than 6 samples. */
 void stats_median_interval(const double *sorted, int64_t n, double *low, double *high);
 
+/* The upper median of an even number, which one outlier of two does not move. NaN if n is 0. Sorts the samples. */
+double stats_upper_median(double *samples, int64_t n);
+
 /* The median. Sorts the samples. */
 double stats_median(double *samples, int64_t n);
 

@@ -361,12 +361,11 @@ static void test_profile(void)
        "one that the profile lacks does not");
     end();
     read_profile(&profile);
-    options.skip = "machine";
     begin(1);
-    add_texts("kernel", TEXTS("6.1"));
+    checks[0].current = "network";
+    add_texts("latency", TEXTS("2 us"));
     judge(profile);
     OK(count_lines(CHECK_FAIL) == 0, "facts of checks that did not run are not missing");
-    options.skip = NULL;
     end();
     check_profile_free(&profile);
 }

@@ -106,7 +106,7 @@ static void test_not_shared(void)
 static bool reach_says(const int32_t *results, check_status_t status, int host, const char *words)
 {
     check_t check = check_new();
-    reach_judge(&check, results, "ports");
+    reach_judge(&check, results);
     return only(&check, status, host, words);
 }
 
@@ -114,7 +114,7 @@ static void test_reach(void)
 {
     int32_t results[16] = {0};
     check_t check = check_new();
-    OK(reach_judge(&check, results, "ports") == 0 && !check.text, "all reach all");
+    OK(reach_judge(&check, results) == 0 && !check.text, "all reach all");
     results[1 * 4 + 3] = REACH_REFUSED;
     OK(reach_says(results, CHECK_FAIL, 1, "to node4: refused"), "a pair, in its direction");
     memset(results, 0, sizeof results);
@@ -176,7 +176,8 @@ static int32_t mtu[4];
 
 static void make_paths(void)
 {
-    for (int i = 0; i < 16; i++) paths[i] = (reach_path_t){.n_sent = i % 5 ? 1000 : 0, .mtu = 1500};
+    for (int i = 0; i < 16; i++)
+        paths[i] = (reach_path_t){.n_sent = i % 5 ? 1000 : 0, .mtu = 1500, .full = i % 5 != 0};
     for (int h = 0; h < 4; h++) mtu[h] = 1500;
 }
 
@@ -204,6 +205,7 @@ static void test_paths(void)
     OK(paths_say(CHECK_FAIL, 3, "10 % of what it sends"), "and one that loses what it sends");
     make_paths();
     paths[2 * 4 + 0].stuck = 1;
+    paths[2 * 4 + 0].full = 0;
     OK(paths_say(CHECK_FAIL, 2, "full packets to node1 are lost: 1500 bytes"),
        "full packets that do not arrive");
     make_paths();
@@ -212,6 +214,16 @@ static void test_paths(void)
     paths[0 * 4 + 1].mtu = 1500;
     OK(paths_say(CHECK_WARN, 0, "1500 of 9000 bytes to node2"),
        "a path that carries less than the interfaces");
+}
+
+static void test_not_tried(void)
+{
+    make_paths();
+    for (int b = 0; b < 3; b++) paths[3 * 4 + b] = (reach_path_t){.n_sent = 0};
+    OK(paths_say(CHECK_WARN, -1, "3 of 12 pairs were not tried"), "pairs that were not tried are not good");
+    make_paths();
+    paths[1].full = 0;
+    OK(paths_say(CHECK_OK, -1, "full packets pass in 11 of 12 pairs"), "nor are those without full packets");
 }
 
 static void test_duplicates(void)
@@ -224,6 +236,11 @@ static void test_duplicates(void)
     add_address(0, "eth0", "10.0.0.4", 24);
     OK(interfaces_say(false, CHECK_FAIL, 0, "10.0.0.4 is an address of node4, too"),
        "the one with two is named");
+    make_hosts();
+    for (int h = 0; h < 4; h++) add_address(h, "docker0", "172.17.0.1", 16);
+    add_address(1, "docker0", "172.17.0.9", 16);
+    OK(interfaces_say(false, CHECK_WARN, -1, "docker0 172.17.0.0/16 has the same address"),
+       "a bridge stays one where a host has more addresses in it");
 }
 
 static bool names_say(check_status_t status, const char *first, const char *second, const char *words)
@@ -236,8 +253,10 @@ static bool names_say(check_status_t status, const char *first, const char *seco
         resolved[h] = (net_name_t){.name = names[h], .n = 1, .address = {hosts[h].address[0]}};
         resolved[0].address[0].bytes[0] = 127; /* Debian's line for the host itself */
     }
-    if (first) resolved[1].n = inet_pton(AF_INET, first, resolved[1].address[0].bytes) == 1 ? 1 : -1;
-    for (int h = 2; second && h < 4; h++) resolved[h].n = -1;
+    if (first)
+        resolved[1].n = inet_pton(AF_INET, first, resolved[1].address[0].bytes) == 1 ? 1 : NAME_UNKNOWN;
+    for (int h = 2; second && h < 4; h++) resolved[h].n = second[0] ? NAME_LATE : NAME_UNKNOWN;
+    if (first && strcmp(first, "loopback") == 0) resolved[1].n = 0;
     net_judge_names(&check, hosts, resolved);
     return only(&check, status, 0, words);
 }
@@ -250,10 +269,14 @@ static void test_names(void)
     OK(names_say(CHECK_WARN, "10.9.9.9", NULL, "node2 is 10.9.9.9 here, which it does not have"),
        "elsewhere");
     OK(names_say(CHECK_WARN, "", NULL, "node2 does not resolve"), "nowhere");
+    OK(names_say(CHECK_FAIL, "loopback", NULL, "node2 leads to this host itself"),
+       "to itself, as of a cloned image");
+    OK(names_say(CHECK_SKIP, NULL, "late", "2 were not resolved in time"),
+       "what was not asked in time is not wrong");
     OK(names_say(CHECK_SKIP, "", "", "host names do not resolve"),
        "none of them: addresses are used instead");
     net_name_t names[] = {{.name = "localhost"}, {.name = "no such host"}};
-    OK(net_resolve(names, 2, 60) == ERR_OK && names[0].n == 0 && names[1].n == -1,
+    OK(net_resolve(names, 2, 60) == ERR_OK && names[0].n == 0 && names[1].n == NAME_UNKNOWN,
        "the resolver: loopback addresses do not count");
 }
 
@@ -273,13 +296,13 @@ static void test_links(void)
     OK(link.mtu == 1500 && link.mbit_per_sec == 0 && !link.duplex[0], "what its driver does not know");
     folder_put("net/eth0/statistics/rx_packets", "1000\n", 5);
     folder_put("net/eth0/statistics/rx_errors", "3\n", 2);
-    folder_put("net/lo/statistics/rx_errors", "9\n", 2);
+    folder_put("net/eth1/statistics/rx_errors", "9\n", 2);
     static const char snmp[] =
         "Tcp: RtoAlgorithm RtoMin RtoMax MaxConn ActiveOpens PassiveOpens AttemptFails EstabResets "
         "CurrEstab InSegs OutSegs RetransSegs InErrs OutRsts InCsumErrors\n"
         "Tcp: 1 200 120000 -1 100 3 1 2 7 5000 4000 20 0 9 0\n";
     folder_put("snmp", snmp, sizeof snmp - 1);
-    net_counters_read(folder_path("net"), folder_path("snmp"), &before);
+    net_counters_read(folder_path("net"), "eth0:1", folder_path("snmp"), &before);
     OK(before.packets == 1000 && before.errors == 3 && before.segments == 4000 && before.again == 20,
        "counters");
     now = before;
@@ -305,13 +328,14 @@ static void test_links(void)
 
 int main(void)
 {
-    tap_plan(6 + 4 + 8 + 8 + 7 + 2 + 6 + 7 + 1);
+    tap_plan(6 + 4 + 8 + 8 + 7 + 2 + 3 + 8 + 7 + 1);
     if (!folder_begin()) return 1;
     test_shared();
     test_not_shared();
     test_reach();
     test_sockets();
     test_paths();
+    test_not_tried();
     test_duplicates();
     test_names();
     test_links();

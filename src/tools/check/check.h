@@ -41,9 +41,10 @@ typedef struct check_rank {
     char host_name[TOPO_HOST_MAX + 8];
 } check_rank_t;
 
-/* What a host's network interfaces and its TCP have counted; -1: unknown. */
+/* What the network interface of this host and its TCP have counted; -1: unknown. */
 typedef struct net_counters {
-    int64_t packets, errors, dropped; /* of all interfaces, both ways */
+    char interface[16];
+    int64_t packets, errors, dropped; /* of the interface, both ways */
     int64_t segments, again;          /* sent by TCP; of these, sent again */
 } net_counters_t;
 

@@ -65,9 +65,9 @@ static err_t find_usual_speed(const check_lines_t *lines, equals_t *e)
     TRY(mem_new_array(e->n, sizeof *sorted, "speeds", &sorted));
     for (int64_t i = 0; i < e->n; i++)
         if (lines->line[e->index[i]].measured) sorted[n++] = lines->line[e->index[i]].value;
-    if (n > 0) stats_sort(sorted, n);
+    const double middle = stats_upper_median(sorted, n);
     for (int64_t i = e->n - 1; i >= 0 && n > 0; i--)
-        if (lines->line[e->index[i]].value == sorted[n / 2]) e->usual = e->index[i];
+        if (lines->line[e->index[i]].value == middle) e->usual = e->index[i];
     mem_free(&sorted);
     return ERR_OK;
 }
@@ -419,10 +419,12 @@ static err_t merge_items(const check_t *check, const facts_t *facts, bool judged
     return err;
 }
 
-/* Facts of the profile that no host has. */
-static err_t name_unmet(const check_t *check, const check_profile_t *profile, check_lines_t *lines)
+/* Facts of the profile that no host has, of checks that found others: some had nothing to do, such as those of pairs of hosts. */
+static err_t name_unmet(const check_profile_t *profile, check_lines_t *lines)
 {
+    const int64_t n_lines = lines->n;
     for (int64_t i = 0; i < profile->n; i++) {
+        bool ran = false;
         const entry_t *e = &profile->entries[i];
         check_line_t line = {.scope = CHECK_JOB,
                              .status = CHECK_FAIL,
@@ -430,7 +432,9 @@ static err_t name_unmet(const check_t *check, const check_profile_t *profile, ch
                              .name = e->name,
                              .item = "",
                              .advice = "if that is right, write the profile again (--write-profile)"};
-        if (e->met || !check_is_chosen(check->options, e->check)) continue;
+        for (int64_t k = 0; !e->met && !ran && k < n_lines; k++)
+            ran = lines->line[k].rule != CHECK_FINDING && strcmp(lines->line[k].check, e->check) == 0;
+        if (e->met || !ran) continue;
         TRY(arena_format(&lines->texts, &line.found, "none on any host; the profile has %s%s%s", e->item,
                          e->item[0] ? ": " : "", shown(e->text)));
         TRY(add_line(lines, &line));
@@ -464,7 +468,7 @@ err_t check_facts_judge(check_t *check, const check_profile_t *profile, check_li
     for (int64_t i = 0; err == ERR_OK && i < facts.n; i++)
         err = judge_equals(check, &facts, &facts.equals[i], lines);
     if (err == ERR_OK) err = merge_items(check, &facts, profile || check->n_hosts > 1, lines);
-    if (err == ERR_OK && profile) err = name_unmet(check, profile, lines);
+    if (err == ERR_OK && profile) err = name_unmet(profile, lines);
     for (int64_t i = 0; i < lines->n; i++) lines->line[i].rule = CHECK_FINDING;
     facts_free(&facts);
     return err;

@@ -3,6 +3,7 @@
 #include "tools/check/lines.h"
 
 #include <math.h>
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -59,6 +60,9 @@ void check_leaders(const check_t *check, int *out)
         if (check->ranks[r].local_rank == 0) out[check->ranks[r].host] = r;
 }
 
+/* The watchdog's thread reads what there is when it ends the job. */
+static pthread_mutex_t text_lock = PTHREAD_MUTEX_INITIALIZER;
+
 static void append_bytes(check_t *check, const void *data, size_t n_bytes)
 {
     if (check->status == ERR_OK)
@@ -87,12 +91,14 @@ static void append_line(check_t *check, const head_t *head, const char *name, co
     char found[ERR_MESSAGE_MAX];
     vsnprintf(found, sizeof found, format, args);
     blank_controls(found);
+    pthread_mutex_lock(&text_lock);
     append_bytes(check, head, sizeof *head);
     append_text(check, check->current);
     append_text(check, name);
     append_text(check, item);
     append_text(check, found);
     append_text(check, advice && (head->rule || head->status > CHECK_SKIP) ? advice : "");
+    pthread_mutex_unlock(&text_lock);
 }
 
 void check_line(check_t *check, check_where_t where, const char *name, check_status_t status,
@@ -191,6 +197,17 @@ err_t check_lines_unpack(const char *text, size_t n_bytes, check_lines_t *out)
         line->advice = next_text(&at);
     }
     return ERR_OK;
+}
+
+err_t check_lines_copy(const check_t *check, check_lines_t *out)
+{
+    *out = (check_lines_t){0};
+    pthread_mutex_lock(&text_lock);
+    const size_t n_bytes = check->n_text;
+    err_t err = mem_new(n_bytes + 1, "lines", &out->text);
+    if (err == ERR_OK && n_bytes > 0) memcpy(out->text, check->text, n_bytes);
+    pthread_mutex_unlock(&text_lock);
+    return err == ERR_OK ? check_lines_unpack(out->text, n_bytes, out) : err;
 }
 
 /* Sends each rank's lines to rank 0 alone: other ranks may not reach each other. Drops those of hosts without a path. Where rank 0

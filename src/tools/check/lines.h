@@ -33,6 +33,9 @@ typedef struct check_lines {
 err_t check_lines_gather(check_t *check, check_lines_t *out);
 void check_lines_free(check_lines_t *lines);
 
+/* Not collective. This rank's lines so far; any thread may call it. */
+err_t check_lines_copy(const check_t *check, check_lines_t *out);
+
 /* Appends the packed lines of one rank (check_t's text) to `out`. */
 err_t check_lines_unpack(const char *text, size_t n_bytes, check_lines_t *out);
 

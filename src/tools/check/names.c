@@ -10,6 +10,8 @@
 #include "base/process.h"
 #include "tools/check/network.h"
 
+static const char names_name[] = "names";
+
 /* A thread that asks the resolver, which has no deadline. Whoever of the two comes last frees it. */
 typedef struct resolver {
     pthread_mutex_t lock;
@@ -36,7 +38,7 @@ static void resolve_name(const char *text, net_name_t *out)
 {
     const struct addrinfo hints = {.ai_socktype = SOCK_STREAM};
     struct addrinfo *list = NULL;
-    out->n = -1;
+    out->n = NAME_UNKNOWN;
     if (getaddrinfo(text, NULL, &hints, &list) != 0) return;
     out->n = 0;
     for (const struct addrinfo *i = list; i && out->n < NAME_MAX_ADDRESSES; i = i->ai_next) {
@@ -60,7 +62,7 @@ static void *resolve_all(void *context)
 {
     resolver_t *r = context;
     for (int i = 0; i < r->n; i++) {
-        net_name_t name = {.n = -1};
+        net_name_t name = {.n = NAME_UNKNOWN};
         resolve_name(r->text[i], &name);
         pthread_mutex_lock(&r->lock);
         name.name = r->names[i].name;
@@ -79,7 +81,7 @@ err_t net_resolve(net_name_t *names, int n, double timeout_sec)
 {
     resolver_t *r;
     pthread_t thread;
-    for (int i = 0; i < n; i++) names[i].n = -1;
+    for (int i = 0; i < n; i++) names[i].n = NAME_LATE;
     TRY(mem_new(sizeof *r, "resolving names", &r));
     *r = (resolver_t){.lock = PTHREAD_MUTEX_INITIALIZER, .n = n, .n_owners = 1};
     thread_cond_init(&r->done);
@@ -111,40 +113,44 @@ void net_judge_names(check_t *check, const net_host_t *hosts, const net_name_t *
     static const char advice[] =
         "the same name is to lead to the same host everywhere: compare /etc/hosts and DNS of that host "
         "with those of the others (getent hosts NAME)";
-    int n_known = 0, n_bad = 0, n_others = 0;
+    const check_where_t where = check_host(check);
+    int n_known = 0, n_late = 0, n_bad = 0;
     for (int h = 0; h < check->n_hosts; h++) n_known += h != check->host && names[h].n >= 0;
     for (int h = 0; h < check->n_hosts; h++) {
-        if (h == check->host) continue; /* many hosts have 127.0.1.1 for themselves */
-        n_others++;
-        bool right = names[h].n == 0;
+        const net_name_t *name = &names[h];
+        bool right = false;
         int other = -1, wrong = 0; /* a host that has an address which this one has not */
-        for (int i = 0; i < names[h].n; i++) {
-            const bool own = net_has(&hosts[h], &names[h].address[i]);
+        n_late += name->n == NAME_LATE && h != check->host;
+        if (h == check->host || name->n == NAME_LATE) continue; /* many hosts have 127.0.1.1 for themselves */
+        for (int i = 0; i < name->n; i++) {
+            const bool own = net_has(&hosts[h], &name->address[i]);
             right |= own;
             for (int k = 0; !own && k < check->n_hosts; k++)
-                if (net_has(&hosts[k], &names[h].address[i])) {
+                if (net_has(&hosts[k], &name->address[i])) {
                     other = k;
                     wrong = i;
                 }
         }
-        if (names[h].n < 0 && n_known > 0)
-            check_line(check, check_host(check), "names", CHECK_WARN, advice, "%s does not resolve",
-                       names[h].name);
-        else if (other >= 0)
-            check_line(check, check_host(check), "names", CHECK_FAIL, advice,
-                       "%s is %s here, an address of %s", names[h].name,
-                       net_address_text(&names[h].address[wrong]).text, check_host_name(check, other));
-        else if (names[h].n > 0 && !right)
-            check_line(check, check_host(check), "names", CHECK_WARN, advice,
-                       "%s is %s here, which it does not have", names[h].name,
-                       net_address_text(&names[h].address[0]).text);
-        else
+        if ((right && other < 0) || (name->n == NAME_UNKNOWN && n_known == 0) || n_bad++ >= NET_MAX_LINES)
             continue;
-        n_bad++;
+        if (name->n == NAME_UNKNOWN)
+            check_line(check, where, names_name, CHECK_WARN, advice, "%s does not resolve", name->name);
+        else if (name->n == 0)
+            check_line(check, where, names_name, CHECK_FAIL, advice, "%s leads to this host itself here",
+                       name->name);
+        else if (other >= 0)
+            check_line(check, where, names_name, CHECK_FAIL, advice, "%s is %s here, an address of %s",
+                       name->name, net_address_text(&name->address[wrong]).text,
+                       check_host_name(check, other));
+        else
+            check_line(check, where, names_name, CHECK_WARN, advice, "%s is %s here, which it does not have",
+                       name->name, net_address_text(&name->address[0]).text);
     }
-    if (n_bad > 0) return;
-    if (n_known == 0)
-        check_line(check, check_host(check), "names", CHECK_SKIP, NULL, "host names do not resolve");
-    else
-        check_line(check, check_host(check), "names", CHECK_OK, NULL, "all %d other hosts", n_others);
+    if (n_bad > NET_MAX_LINES)
+        check_line(check, where, names_name, CHECK_WARN, advice, "%d more names", n_bad - NET_MAX_LINES);
+    if (n_late > 0)
+        check_line(check, where, names_name, CHECK_SKIP, NULL, "%d were not resolved in time", n_late);
+    else if (n_bad == 0)
+        check_line(check, where, names_name, n_known ? CHECK_OK : CHECK_SKIP, NULL,
+                   n_known ? "all %d other hosts" : "host names do not resolve", n_known);
 }

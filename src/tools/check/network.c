@@ -3,11 +3,9 @@
  * all links concurrently and of an allreduce. */
 #include "tools/check/network.h"
 
-#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/mem.h"
@@ -32,8 +30,9 @@ enum {
 static const double middle_sec = 5e-3;
 /* Pairs that look slow are measured for longer than another process keeps a core. */
 static const double again_sec = 0.1;
-/* Slack of pairs_judge, in seconds and in seconds per byte: of sockets, which other processes delay, and of RDMA. */
-static const double socket_slack[] = {50e-6, 1e-9}, rdma_slack[] = {5e-6, 0};
+/* Slack of pairs_judge, in seconds and in seconds per byte: of sockets, beside processes that delay them, and of RDMA. */
+static const double socket_slack[] = {50e-6, 5e-10}, busy_slack[] = {100e-6, 2e-9}, rdma_slack[] = {5e-6, 0};
+static const double busy_share = 0.9; /* of a CPU that a rank gets while it measures */
 
 /* The same on all ranks. */
 typedef struct network {
@@ -234,7 +233,7 @@ static err_t measure_suspects(network_t *network, const probe_t *probe)
     return judge_crowded(network);
 }
 
-/* ", 31 % of the link's 10 Gbit/s": is this bandwidth normal? "" if the rate is unknown. */
+/* ", 31 % of the link's 10 Gbit/s": is this bandwidth normal? "" if the rate is unknown, or not of the link that was used. */
 typedef struct share_text {
     char text[64];
 } share_text_t;
@@ -242,7 +241,7 @@ static share_text_t share_of_link(const check_t *check, double bytes_per_sec)
 {
     const double rate = check->link_bits_per_sec;
     share_text_t out = {""};
-    if (rate > 0)
+    if (rate > 0 && 8 * bytes_per_sec < 1.05 * rate)
         snprintf(out.text, sizeof out.text, ", %.10s of the link's %g Gbit/s",
                  figure_share(8 * bytes_per_sec / rate).text, 1e-9 * rate);
     return out;
@@ -273,25 +272,45 @@ static err_t time_all(const probe_t *probe, collective_kind_t kind, int64_t n_by
     return comm_allreduce(probe->comm, best, 1, DTYPE_F64, COMM_MAX, what);
 }
 
-/* Collective. All ranks send to the next concurrently: links may be slower when shared. Then they sum, as in training. */
-static err_t measure_all(network_t *network, const probe_t *probe)
+/* Collective. All ranks send to the next concurrently: links may be slower when shared. */
+static err_t measure_ring(network_t *network, const probe_t *probe, int64_t n_bytes)
 {
+    check_t *check = network->check;
+    double sec;
+    TRY(time_all(probe, COLLECTIVE_SENDRECV, n_bytes, "sending around the ring", &sec));
+    const double rate = (double)n_bytes / sec;
+    check_line(check, check_job(check), "ring", CHECK_OK, NULL,
+               "%s from each rank to the next, all at once%s", figure_bandwidth(rate).text,
+               share_of_link(check, rate).text);
+    return ERR_OK;
+}
+
+/* Collective. Sums as in training. What --expect-busbw judges is large enough for the bandwidth to be the limit. */
+static err_t measure_sum(network_t *network, const probe_t *probe, int64_t n_bytes)
+{
+    enum { EXPECTED_BYTES = 64 << 20 };
     check_t *check = network->check;
     const int size = probe->comm->size;
     const double wanted = check->options->expect_busbw;
-    double worst = 0, ring, sum;
-    for (int64_t i = 0; i < (int64_t)network->n * network->n; i++)
-        if (network->per_byte[i] > worst) worst = network->per_byte[i];
-    double fits = worst > 0 ? 0.05 / worst : (double)probe->n_bytes;
-    int64_t n_bytes = fits < 4096 ? 4096 : fits < (double)probe->n_bytes ? (int64_t)fits : probe->n_bytes;
-    memset(probe->send, 0, (size_t)probe->n_bytes); /* floats that are added fast */
-    TRY(time_all(probe, COLLECTIVE_SENDRECV, n_bytes, "sending around the ring", &ring));
-    TRY(time_all(probe, COLLECTIVE_ALL_REDUCE, n_bytes, "summing", &sum));
+    probe_t own = *probe;
+    double sec = 0;
+    err_t err = ERR_OK;
+    if (wanted > 0) {
+        n_bytes = EXPECTED_BYTES;
+        err = mem_new(EXPECTED_BYTES, "a sum", &own.send);
+        if (err == ERR_OK)
+            err = mem_new(EXPECTED_BYTES, "a sum", &own.recv);
+        else
+            own.recv = NULL;
+    }
+    err = comm_agree(probe->comm, err, "preparing to sum");
+    memset(own.send, 0, (size_t)(err == ERR_OK ? n_bytes : 0)); /* floats that are added fast */
+    if (err == ERR_OK) err = time_all(&own, COLLECTIVE_ALL_REDUCE, n_bytes, "summing", &sec);
+    if (own.send != probe->send) mem_free(&own.send);
+    if (own.recv != probe->recv) mem_free(&own.recv);
+    TRY(err);
     /* As nccl-tests define it: independent of the number of ranks where links are the limit. */
-    const double busbw = (double)n_bytes / sum * 2 * (size - 1) / size;
-    check_line(check, check_job(check), "ring", CHECK_OK, NULL,
-               "%s from each rank to the next, all at once%s", figure_bandwidth((double)n_bytes / ring).text,
-               share_of_link(check, (double)n_bytes / ring).text);
+    const double busbw = (double)n_bytes / sec * 2 * (size - 1) / size;
     char instead[48] = "";
     if (busbw < 1e9 * wanted) snprintf(instead, sizeof instead, " instead of %g GB/s", wanted);
     check_line(
@@ -300,6 +319,20 @@ static err_t measure_all(network_t *network, const probe_t *probe)
         "bus bandwidth %s%s, with %s%s", figure_bandwidth(busbw).text, instead,
         figure_size((double)n_bytes).text, share_of_link(check, busbw).text);
     return ERR_OK;
+}
+
+/* Collective. */
+static err_t measure_all(network_t *network, const probe_t *probe)
+{
+    double worst = 0;
+    for (int64_t i = 0; i < (int64_t)network->n * network->n; i++)
+        if (network->per_byte[i] > worst) worst = network->per_byte[i];
+    const double fits = worst > 0 ? 0.05 / worst : (double)probe->n_bytes;
+    const int64_t n_bytes = fits < 4096                     ? 4096
+                            : fits < (double)probe->n_bytes ? (int64_t)fits
+                                                            : probe->n_bytes;
+    TRY(measure_ring(network, probe, n_bytes));
+    return measure_sum(network, probe, n_bytes);
 }
 
 /* On rank 0. */
@@ -317,17 +350,24 @@ static err_t judge_times(network_t *network)
     return ERR_OK;
 }
 
-/* Collective. Sockets cost CPU time per byte, which other processes may delay; RDMA does not. */
-static err_t find_slack(network_t *network)
+/* Collective. Sockets cost CPU time per byte, which other processes delay; RDMA does not.
+ *
+ *   share  of a CPU that this rank got while it measured */
+static err_t find_slack(network_t *network, double share)
 {
     static const char *const rdma[] = {"UCX", "PSM2", "libfabric", "openib", "UCT"};
     char text[64];
     collective_transport(network->check->comm, text, sizeof text);
-    int32_t sockets = !network->check->comm->topo.simulated;
+    int32_t mine[2] = {!network->check->comm->topo.simulated, share < busy_share};
     for (size_t i = 0; i < sizeof rdma / sizeof rdma[0]; i++)
-        if (strstr(text, rdma[i])) sockets = 0;
-    TRY(comm_allreduce(network->check->comm, &sockets, 1, DTYPE_I32, COMM_MAX, "comparing transports"));
-    memcpy(network->slack, sockets ? socket_slack : rdma_slack, sizeof network->slack);
+        if (strstr(text, rdma[i])) mine[0] = 0;
+    TRY(comm_allreduce(network->check->comm, mine, 2, DTYPE_I32, COMM_MAX, "comparing transports"));
+    if (!mine[0]) network->check->link_bits_per_sec = 0; /* of another link than MPI uses */
+    memcpy(network->slack,
+           !mine[0]  ? rdma_slack
+           : mine[1] ? busy_slack
+                     : socket_slack,
+           sizeof network->slack);
     return ERR_OK;
 }
 
@@ -342,8 +382,9 @@ static err_t network_measure(network_t *network)
     err_t err = mem_new((size_t)probe.n_bytes, "a message to another host", &probe.send);
     if (err == ERR_OK) err = mem_new((size_t)probe.n_bytes, "a message from another host", &probe.recv);
     err = comm_agree(comm, err, "preparing to measure pairs of hosts");
-    if (err == ERR_OK) err = find_slack(network);
+    const double start = clock_sec(), used = clock_thread_sec();
     if (err == ERR_OK) err = measure_rounds(network, &probe);
+    if (err == ERR_OK) err = find_slack(network, (clock_thread_sec() - used) / (clock_sec() - start));
     if (err == ERR_OK) err = measure_suspects(network, &probe);
     if (err == ERR_OK) err = measure_all(network, &probe);
     err_t said = err == ERR_OK && comm->rank == 0 ? judge_times(network) : ERR_OK;
@@ -354,9 +395,6 @@ static err_t network_measure(network_t *network)
 }
 
 /* ---- Judging ---- */
-/* More lines would not help. */
-enum { MAX_LINES = 16 };
-
 static const char host_advice[] =
     "check its cable, port and NIC (ethtool: speed, duplex, errors; ip -s link; "
     "tc qdisc) and the traffic of other jobs, or exclude the host";
@@ -407,46 +445,52 @@ static void report_pairs(check_t *check, const pairs_t *pairs, const double *sec
     for (int a = 0; a < n; a++)
         for (int b = a + 1; b < n; b++) {
             double value = sec[a * n + b];
-            if (!pairs->slow[a * n + b] || n_lines++ >= MAX_LINES) continue;
+            if (!pairs->slow[a * n + b] || n_lines++ >= NET_MAX_LINES) continue;
             check_line(check, check_other_host(a), unit->name, status_of(pairs, value), pair_advice,
                        "%s to %s; others have %s", unit->figure(value).text, check_host_name(check, b),
                        unit->figure(pairs->usual).text);
         }
-    if (n_lines > MAX_LINES)
+    if (n_lines > NET_MAX_LINES)
         check_line(check, check_job(check), unit->name, CHECK_WARN, pair_advice, "%d more pairs are slow",
-                   n_lines - MAX_LINES);
+                   n_lines - NET_MAX_LINES);
 }
 
 /* --expect-gbps. */
 static void judge_expected(check_t *check, int n, const double *sec)
 {
     const double least = check->options->expect_gbps;
-    int n_lines = 0;
+    int n_lines = 0, n_measured = 0;
     for (int a = 0; least > 0 && a < n; a++)
-        for (int b = a + 1; b < n; b++)
-            if (8e-9 / sec[a * n + b] < least && n_lines++ < MAX_LINES)
+        for (int b = a + 1; b < n; b++) {
+            n_measured += !isnan(sec[a * n + b]);
+            if (8e-9 / sec[a * n + b] < least && n_lines++ < NET_MAX_LINES)
                 check_line(check, check_other_host(a), "expected rate", CHECK_FAIL, host_advice,
                            "%.3g instead of %g Gbit/s to %s", 8e-9 / sec[a * n + b], least,
                            check_host_name(check, b));
+        }
     if (least > 0 && n_lines == 0)
-        check_line(check, check_job(check), "expected rate", CHECK_OK, NULL, "%g Gbit/s or more, all pairs",
-                   least);
+        check_line(check, check_job(check), "expected rate", CHECK_OK, NULL,
+                   "%g Gbit/s or more, %d of %d pairs", least, n_measured, n * (n - 1) / 2);
 }
 
 void network_judge(check_t *check, const pairs_t *pairs, const double *sec, const network_unit_t *unit)
 {
     char range[128] = "";
-    const bool speed = unit == &network_bandwidth;
-    const check_fact_t fact = {.name = unit->name,
-                               .advice = "the network was faster when the profile was written",
-                               .rule = speed ? CHECK_SPEED : CHECK_FINDING,
-                               .value = speed ? 1 / pairs->median : NAN};
+    const figure_t median = unit->figure(pairs->median);
     if (pairs->n > 2)
         snprintf(range, sizeof range, "%s … %s (%.1f×), median ", unit->figure(pairs->greatest).text,
                  unit->figure(pairs->least).text, pairs->greatest / pairs->least);
-    check_fact(check, check_job(check), &fact, "%s%s%s", range, unit->figure(pairs->median).text,
-               speed ? share_of_link(check, 1 / pairs->median).text : "");
-    if (speed) judge_expected(check, pairs->n, sec);
+    if (unit == &network_bandwidth) {
+        const check_fact_t fact = {.name = unit->name,
+                                   .advice = "the network was faster when the profile was written",
+                                   .rule = CHECK_SPEED,
+                                   .value = 1 / pairs->median};
+        check_fact(check, check_job(check), &fact, "%s%s%s", range, median.text,
+                   share_of_link(check, 1 / pairs->median).text);
+        judge_expected(check, pairs->n, sec);
+    } else {
+        check_line(check, check_job(check), unit->name, CHECK_OK, NULL, "%s%s", range, median.text);
+    }
     if (pairs->n_groups > 1) report_groups(check, pairs, unit);
     for (int h = 0; h < pairs->n; h++)
         if (pairs->slow_host[h])
@@ -473,7 +517,11 @@ static err_t network_run(check_t *check)
 {
     network_t network = {.check = check, .n = check->n_hosts};
     if (check->n_hosts == 1) {
-        check_line(check, check_job(check), "pairs of hosts", CHECK_SKIP, NULL, "one host");
+        const bool expected = check->options->expect_gbps > 0 || check->options->expect_busbw > 0;
+        check_line(
+            check, check_job(check), "pairs of hosts", expected ? CHECK_FAIL : CHECK_SKIP,
+            "--expect-gbps and --expect-busbw are about hosts; ranks of one: dptrain bench comm --expect-busbw",
+            "one host");
         return ERR_OK;
     }
     err_t err = comm_agree(check->comm, network_alloc(&network), "preparing the network check");

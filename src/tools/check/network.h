@@ -44,6 +44,12 @@ typedef struct net_subnet {
 enum { NET_SUBNETS = 32 };
 int net_subnets(const net_host_t *hosts, int n_hosts, net_subnet_t out[NET_SUBNETS]);
 
+/* Whether MPI's selection includes an address of the host. */
+bool net_is_used(const net_host_t *host, const net_address_t *a);
+
+/* More lines about one thing would not help. */
+enum { NET_MAX_LINES = 16 };
+
 /* A host's address in a subnet, or NULL. */
 const net_address_t *net_find(const net_host_t *host, const net_subnet_t *subnet);
 
@@ -77,15 +83,15 @@ void net_link_read(const char *folder, const char *interface, net_link_t *out);
 /* Adds facts about this host's link to the others. */
 void net_link_facts(check_t *check, const net_link_t *link);
 
-/* Reads what this host's interfaces and its TCP have counted since boot.
+/* Reads what the interface and this host's TCP have counted since boot.
  *
  *   net, snmp  /sys/class/net and /proc/net/snmp */
-void net_counters_read(const char *net, const char *snmp, net_counters_t *out);
+void net_counters_read(const char *net, const char *interface, const char *snmp, net_counters_t *out);
 /* Adds lines about what they counted since check->counters was read. */
 void net_counters_judge(check_t *check, const net_counters_t *now);
 
 /* ---- Names ---- */
-enum { NAME_MAX_ADDRESSES = 8 };
+enum { NAME_MAX_ADDRESSES = 8, NAME_UNKNOWN = -1, NAME_LATE = -2 };
 
 /* What a name resolves to on this host. */
 typedef struct net_name {
@@ -123,13 +129,6 @@ err_t reach_ports_parse(const char *option, const char *text, reach_ports_t *out
 /* The range set by Open MPI's btl_tcp_port_min_v4 and …_range_v4, if any. */
 reach_ports_t reach_ports_environment(void);
 
-/* What a host answers. */
-typedef struct reach_hello {
-    char magic[8];
-    uint64_t job;
-    int32_t host;
-} reach_hello_t;
-
 typedef struct reach_server reach_server_t;
 /* Listens on all addresses of a family (4 or 6), on the first free port of the range, and answers in a thread, which reads and
  * drops what it gets. ERR_SYSTEM: no port, or no thread. */
@@ -147,16 +146,14 @@ void reach_connect(reach_target_t *targets, int n, uint64_t job, double timeout_
 
 /* Adds lines about hosts and pairs that fail; called on one rank. Returns the number of failing pairs.
  *
- *   results  [n_hosts × n_hosts] of reach_t, from the row's host to the column's
- *   what     name of the lines */
-int reach_judge(check_t *check, const int32_t *results, const char *what);
-/* "timed out"; REACH_OTHER and more: "answered by another machine". */
-const char *reach_text(int32_t result);
+ *   results  [n_hosts × n_hosts] of reach_t, from the row's host to the column's */
+int reach_judge(check_t *check, const int32_t *results);
 
 /* ---- Packets from one host to another, through one TCP connection ---- */
 typedef struct reach_path {
     int32_t n_sent, n_lost; /* packets; what was sent again without need is not lost */
     int32_t mtu;            /* that the kernel knows of the path; 0: unknown */
+    int32_t full;           /* full packets pass */
     int32_t stuck;          /* small packets pass, full ones do not */
 } reach_path_t;
 reach_path_t reach_send(const net_address_t *to, int port, int n_packets, double timeout_sec);

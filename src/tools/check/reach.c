@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The check `reach`: hosts over plain sockets, before MPI carries more than a few bytes. Who has which address, what names lead
  * to, who answers on a port; then packets from each host to each other. Where MPI does not start, --reach does a part of it. */
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -9,13 +10,12 @@
 #include "base/hash.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/process.h"
 #include "tools/check/cases.h"
 #include "tools/check/network.h"
 
 /* ---- Judging connections: failing pairs are attributed to hosts where possible ---- */
-/* More lines would not help. */
-enum { MAX_LINES = 16 };
-
+static const char ports_name[] = "ports";
 static const char *const words[] = {"reached",  "refused", "timed out",
                                     "no route", "error",   "answered by another machine"};
 static const char refused[] =
@@ -33,7 +33,7 @@ static const char *reach_advice(int32_t result)
     return result >= REACH_OTHER ? impostor : result == REACH_REFUSED ? refused : silent;
 }
 
-const char *reach_text(int32_t result)
+static const char *reach_text(int32_t result)
 {
     return words[result < REACH_OTHER ? result : REACH_OTHER];
 }
@@ -66,28 +66,28 @@ static bool host_fails(const int32_t *results, int n, int host)
     return n > 2 && (all_fail(results, n, host, true) || all_fail(results, n, host, false));
 }
 
-static void judge_unreachable_host(check_t *check, const int32_t *results, int host, const char *what)
+static void judge_unreachable_host(check_t *check, const int32_t *results, int host)
 {
     int n = check->n_hosts;
     int32_t in = all_fail(results, n, host, false), out = all_fail(results, n, host, true);
     check_where_t where = check_other_host(host);
     char text[TOPO_HOST_MAX + 32];
     if (in && out)
-        check_line(check, where, what, CHECK_FAIL, reach_advice(in), "to and from every other host: %s",
+        check_line(check, where, ports_name, CHECK_FAIL, reach_advice(in), "to and from every other host: %s",
                    reach_words(check, in, text));
     else if (in)
-        check_line(check, where, what, CHECK_FAIL, reach_advice(in), "from every other host: %s",
+        check_line(check, where, ports_name, CHECK_FAIL, reach_advice(in), "from every other host: %s",
                    reach_words(check, in, text));
     else
-        check_line(check, where, what, CHECK_FAIL, reach_advice(out), "to every other host: %s",
+        check_line(check, where, ports_name, CHECK_FAIL, reach_advice(out), "to every other host: %s",
                    reach_words(check, out, text));
 }
 
-int reach_judge(check_t *check, const int32_t *results, const char *what)
+int reach_judge(check_t *check, const int32_t *results)
 {
     int n = check->n_hosts, n_fail = 0, n_lines = 0;
     for (int h = 0; h < n; h++)
-        if (host_fails(results, n, h)) judge_unreachable_host(check, results, h, what);
+        if (host_fails(results, n, h)) judge_unreachable_host(check, results, h);
     for (int a = 0; a < n; a++)
         for (int b = 0; b < n; b++) {
             int32_t result = results[a * n + b];
@@ -95,13 +95,13 @@ int reach_judge(check_t *check, const int32_t *results, const char *what)
             n_fail += a != b && result != REACH_OK;
             if (a == b || result == REACH_OK || host_fails(results, n, a) || host_fails(results, n, b))
                 continue;
-            if (n_lines++ < MAX_LINES)
-                check_line(check, check_other_host(a), what, CHECK_FAIL, reach_advice(result), "to %s: %s",
-                           check_host_name(check, b), reach_words(check, result, text));
+            if (n_lines++ < NET_MAX_LINES)
+                check_line(check, check_other_host(a), ports_name, CHECK_FAIL, reach_advice(result),
+                           "to %s: %s", check_host_name(check, b), reach_words(check, result, text));
         }
-    if (n_lines > MAX_LINES)
-        check_line(check, check_job(check), what, CHECK_FAIL, silent, "%d more pairs fail",
-                   n_lines - MAX_LINES);
+    if (n_lines > NET_MAX_LINES)
+        check_line(check, check_job(check), ports_name, CHECK_FAIL, silent, "%d more pairs fail",
+                   n_lines - NET_MAX_LINES);
     return n_fail;
 }
 
@@ -161,7 +161,7 @@ static void judge_loss(check_t *check, const reach_path_t *paths)
             all_lost += p->n_lost;
             all_sent += p->n_sent;
             if (!is_lossy(p->n_lost, p->n_sent) || loses(check, paths, a, true, &n_lost, &n_sent) ||
-                loses(check, paths, b, false, &n_lost, &n_sent) || n_lines++ >= MAX_LINES)
+                loses(check, paths, b, false, &n_lost, &n_sent) || n_lines++ >= NET_MAX_LINES)
                 continue;
             snprintf(where, sizeof where, "of what it sends to %s", check_host_name(check, b));
             report_loss(check, a, where, p->n_lost, p->n_sent);
@@ -174,14 +174,15 @@ static void judge_loss(check_t *check, const reach_path_t *paths)
 static void judge_mtu(check_t *check, const reach_path_t *paths, const int32_t *mtu)
 {
     const int n = check->n_hosts;
-    int n_lines = 0, n_paths = 0;
+    int n_lines = 0, n_full = 0, n_tried = 0;
     for (int a = 0; a < n; a++)
         for (int b = 0; b < n; b++) {
             const reach_path_t *p = &paths[a * n + b];
             const int least = mtu[a] < mtu[b] ? mtu[a] : mtu[b];
             const bool less = p->mtu > 0 && p->mtu < least;
-            n_paths += a != b && p->n_sent > 0;
-            if ((!p->stuck && !less) || n_lines++ >= MAX_LINES) continue;
+            n_full += p->full;
+            n_tried += p->n_sent > 0;
+            if ((!p->stuck && !less) || n_lines++ >= NET_MAX_LINES) continue;
             if (p->stuck)
                 check_line(check, check_other_host(a), "path MTU", CHECK_FAIL, mtu_advice,
                            "full packets to %s are lost: %d bytes", check_host_name(check, b), p->mtu);
@@ -189,9 +190,15 @@ static void judge_mtu(check_t *check, const reach_path_t *paths, const int32_t *
                 check_line(check, check_other_host(a), "path MTU", CHECK_WARN, mtu_advice,
                            "%d of %d bytes to %s", p->mtu, least, check_host_name(check, b));
         }
-    if (n_lines == 0 && n_paths > 0)
-        check_line(check, check_job(check), "path MTU", CHECK_OK, NULL,
-                   "full packets pass between all hosts");
+    if (n_lines == 0)
+        check_line(check, check_job(check), "path MTU", n_full > 0 ? CHECK_OK : CHECK_SKIP, NULL,
+                   n_full == n * (n - 1) ? "full packets pass between all hosts"
+                                         : "full packets pass in %d of %d pairs",
+                   n_full, n * (n - 1));
+    if (n_tried < n * (n - 1))
+        check_line(check, check_job(check), "packets", CHECK_WARN,
+                   "the rows packet loss and ports name hosts; after they are repaired, check again",
+                   "%d of %d pairs were not tried in time", n * (n - 1) - n_tried, n * (n - 1));
 }
 
 void reach_judge_paths(check_t *check, const reach_path_t *paths, const int32_t *mtu)
@@ -203,12 +210,12 @@ void reach_judge_paths(check_t *check, const reach_path_t *paths, const int32_t 
 /* ---- The check ---- */
 static const char net_folder[] = "/sys/class/net", snmp_file[] = "/proc/net/snmp";
 /* Long enough to retransmit a lost SYN, first after a second. */
-static const double connect_sec = 4, path_sec = 5, names_sec = 10;
+static const double connect_sec = 4, path_sec = 5, all_paths_sec = 60, names_sec = 10;
 
 /* A host, exchanged between the hosts' first ranks. */
 typedef struct entry {
     net_host_t net;
-    int32_t port, family, mtu;
+    int32_t port, mtu;
     int64_t mbit_per_sec;
 } entry_t;
 
@@ -227,14 +234,16 @@ typedef struct hosts {
     reach_path_t *paths; /* [n × n] */
 } hosts_t;
 
-/* Where to reach a host: its address in the shared subnet, otherwise its first that MPI may use. */
+/* Where to reach a host: its address in the shared subnet, otherwise its first that MPI may use; NULL: none. */
 static const net_address_t *address_of(const hosts_t *hosts, int host)
 {
-    if (hosts->shared) return net_find(&hosts->net[host], hosts->shared);
-    for (int i = 0; i < hosts->n_subnets; i++) {
-        const net_subnet_t *s = &hosts->subnets[i];
-        const net_address_t *a = s->used && !s->bridge ? net_find(&hosts->net[host], s) : NULL;
-        if (a) return a;
+    const net_host_t *net = &hosts->net[host];
+    if (hosts->shared) return net_find(net, hosts->shared);
+    for (int i = 0; i < net->n; i++) {
+        bool bridge = false;
+        for (int k = 0; k < hosts->n_subnets; k++)
+            bridge |= hosts->subnets[k].bridge && net_find(net, &hosts->subnets[k]) == &net->address[i];
+        if (!bridge && net_is_used(net, &net->address[i])) return &net->address[i];
     }
     return NULL;
 }
@@ -267,63 +276,84 @@ static err_t compare_names(const hosts_t *hosts)
     return err;
 }
 
-/* Collective. All hosts listen, then each connects to all others. */
-static err_t connect_all(hosts_t *hosts, reach_ports_t ports)
+/* Listens; *port: 0 where it cannot. Open MPI's own range may be taken by the job's ranks alone. */
+static void listen_for_all(hosts_t *hosts, reach_ports_t ports, int32_t *port)
 {
-    static const char what[] = "connecting hosts",
-                      advice[] = "stop the programs that hold these ports, or widen the range";
     check_t *check = hosts->check;
-    const bool leads = check_host(check).speaks;
+    const check_where_t where = check_host(check);
+    const net_address_t *own = address_of(hosts, check->host);
+    const bool of_mpi = !check->options->ports && ports.low > 0;
+    if (!own)
+        check_line(
+            check, where, ports_name, CHECK_FAIL,
+            "give it an address in the network of the others, or select another one: run.sh --interface",
+            "no address that MPI may use");
+    else if (reach_serve(own->family, ports, hosts->job, check->host, &hosts->server) == ERR_OK)
+        *port = reach_server_port(hosts->server);
+    else
+        check_line(check, where, ports_name, of_mpi ? CHECK_SKIP : CHECK_FAIL,
+                   "stop the programs that hold these ports, or widen the range",
+                   of_mpi ? "%s; MPI's range has no other for this check" : "%s", err_message());
+}
+
+/* Collective. All hosts listen, then each connects to all others. *n_pairs: that were tried. */
+static err_t connect_all(hosts_t *hosts, reach_ports_t ports, int *n_pairs)
+{
+    static const char what[] = "connecting hosts";
+    check_t *check = hosts->check;
     const int n = hosts->n;
     entry_t mine = hosts->all[check->comm->rank];
-    const net_address_t *own = leads ? address_of(hosts, check->host) : NULL;
     reach_target_t *targets = NULL;
-    if (own && reach_serve(own->family, ports, hosts->job, check->host, &hosts->server) == ERR_OK)
-        mine.port = reach_server_port(hosts->server);
-    else if (own)
-        check_line(check, check_host(check), "ports", CHECK_FAIL, advice, "%s", err_message());
+    *n_pairs = 0;
+    if (check_host(check).speaks) listen_for_all(hosts, ports, &mine.port);
     TRY(exchange(hosts, &mine));
     TRY(comm_agree(check->comm, mem_new_array(n, sizeof *targets, "hosts to reach", &targets), what));
     for (int h = 0; h < n; h++) {
         const entry_t *to = &hosts->all[hosts->leaders[h]];
-        const bool other = h != check->host && to->port > 0; /* a host without a port has a line of its own */
+        /* A host without a port has a line of its own. */
+        const bool other = h != check->host && to->port > 0;
+        *n_pairs += (n - 1) * (to->port > 0);
         targets[h] = (reach_target_t){other ? address_of(hosts, h) : NULL, to->port, h,
                                       other ? REACH_NO_ROUTE : REACH_OK};
     }
-    if (leads) reach_connect(targets, n, hosts->job, connect_sec);
-    for (int h = 0; leads && h < n; h++) hosts->results[check->host * n + h] = targets[h].result;
+    if (check_host(check).speaks) {
+        reach_connect(targets, n, hosts->job, connect_sec);
+        for (int h = 0; h < n; h++) hosts->results[check->host * n + h] = targets[h].result;
+    }
     mem_free(&targets);
     return comm_allreduce(check->comm, hosts->results, (int64_t)n * n, DTYPE_I32, COMM_MAX, what);
 }
 
 /* On rank 0. */
-static void report_connections(const hosts_t *hosts, reach_ports_t ports)
+static void report_connections(const hosts_t *hosts, reach_ports_t ports, int n_pairs)
 {
     check_t *check = hosts->check;
-    int n_fail = reach_judge(check, hosts->results, "ports"), n_pairs = hosts->n * (hosts->n - 1);
-    if (n_fail == 0 && ports.low > 0)
-        check_line(check, check_job(check), "ports", CHECK_OK, NULL, "%d-%d, all %d pairs connect", ports.low,
-                   ports.high, n_pairs);
-    else if (n_fail == 0)
-        check_line(check, check_job(check), "ports", CHECK_OK, NULL, "any, all %d pairs connect", n_pairs);
+    char range[32] = "any";
+    const bool all = n_pairs == hosts->n * (hosts->n - 1);
+    const int n_fail = reach_judge(check, hosts->results);
+    if (ports.low > 0) snprintf(range, sizeof range, "%d-%d", ports.low, ports.high);
+    if (n_fail == 0 && n_pairs > 0)
+        check_line(check, check_job(check), ports_name, CHECK_OK, NULL, "%s, %s%d pairs connect", range,
+                   all ? "all " : "", n_pairs);
     net_judge(check, hosts->net, hosts->subnets, hosts->n_subnets, !hosts->shared && n_fail == 0);
 }
 
 /* Not collective. Sends to each host in turn, so that few send to one at a time; where packets are lost, again: other traffic
- * is temporary. */
+ * is temporary. Ends long before the other hosts have waited too long. */
 static void send_to_all(const hosts_t *hosts)
 {
     const check_t *check = hosts->check;
     const int n = hosts->n, me = check->host, few = 4000 / (n - 1) < 100 ? 100 : 4000 / (n - 1);
     const int n_packets = (few < 1500 ? few : 1500) * (check->options->level > 1 ? 8 : 1);
-    for (int round = 0; round < pairs_rounds(n); round++) {
-        const int h = pairs_partner(n, round, me);
-        const net_address_t *to = h == me ? NULL : address_of(hosts, h);
+    const double end = clock_sec() + fmin(all_paths_sec, check->options->runtime.timeout_sec / 4);
+    for (int round = 0; round < pairs_rounds(n) && clock_sec() < end; round++) {
+        const int h = pairs_partner(n, round, me), port = hosts->all[hosts->leaders[h]].port;
+        const net_address_t *to = h == me || port == 0 ? NULL : address_of(hosts, h);
         reach_path_t *path = &hosts->paths[me * n + h];
-        for (int i = 0; to && i < 3; i++) {
-            const reach_path_t again =
-                reach_send(to, hosts->all[hosts->leaders[h]].port, n_packets, path_sec);
-            if (i == 0 || (double)again.n_lost * path->n_sent < (double)path->n_lost * again.n_sent)
+        for (int i = 0; to && i < 3 && (i == 0 || clock_sec() < end); i++) {
+            const reach_path_t again = reach_send(to, port, n_packets, path_sec);
+            const bool passes = path->stuck && again.full;
+            if (i == 0 || passes || (double)again.n_lost * path->n_sent < (double)path->n_lost * again.n_sent)
                 *path = again;
             if (path->n_lost < 2 && !path->stuck) break;
         }
@@ -354,10 +384,15 @@ static err_t find_paths(const hosts_t *hosts)
     check_t *check = hosts->check;
     const int n = hosts->n, root = check->ranks[0].host;
     TRY(mem_new_array(n, sizeof *check->to_root, "paths to rank 0", &check->to_root));
+    int n_lost = 0;
     for (int h = 0; h < n; h++)
         check->to_root[h] = h == root || hosts->results[root * n + h] == REACH_OK ? CHECK_PATH_BACK
                             : hosts->results[h * n + root] == REACH_OK            ? CHECK_PATH_THERE
                                                                                   : CHECK_NO_PATH;
+    for (int h = 0; h < n; h++) n_lost += check->to_root[h] == CHECK_NO_PATH;
+    if (n_lost > 0)
+        check_line(check, check_job(check), "results", CHECK_SKIP, NULL,
+                   "those of %d host%s are missing: no way to rank 0", n_lost, n_lost == 1 ? "" : "s");
     return ERR_OK;
 }
 
@@ -369,12 +404,13 @@ static err_t reach_hosts(hosts_t *hosts)
     comm_t *comm = check->comm;
     const bool leads = check_host(check).speaks;
     reach_ports_t ports;
-    entry_t mine = {.family = 4};
+    entry_t mine = {.port = 0};
     net_link_t link = {0};
     net_host_read(&mine.net);
     TRY(exchange(hosts, &mine));
     const net_address_t *own = address_of(hosts, check->host);
     if (own) net_link_read(net_folder, own->interface, &link);
+    if (own && leads) net_counters_read(net_folder, own->interface, snmp_file, &check->counters);
     if (leads) net_link_facts(check, &link);
     mine.mtu = link.mtu;
     mine.mbit_per_sec = link.mbit_per_sec;
@@ -383,8 +419,9 @@ static err_t reach_hosts(hosts_t *hosts)
     TRY(comm_broadcast(comm, &hosts->job, sizeof hosts->job, 0, what));
     TRY(reach_ports_parse("ports", check->options->ports, &ports));
     if (ports.low == 0) ports = reach_ports_environment();
-    TRY(connect_all(hosts, ports));
-    if (comm->rank == 0) report_connections(hosts, ports);
+    int n_pairs;
+    TRY(connect_all(hosts, ports, &n_pairs));
+    if (comm->rank == 0) report_connections(hosts, ports, n_pairs);
     TRY(comm_agree(comm, leads ? compare_names(hosts) : ERR_OK, "resolving names"));
     for (int i = 0; i < hosts->n * hosts->n; i++) check->unreached |= hosts->results[i] != REACH_OK;
     if (check->unreached) TRY(comm_agree(comm, find_paths(hosts), what));
@@ -418,7 +455,6 @@ static err_t reach_run(check_t *check)
                    parts ? " (--ranks-per-host)" : "");
         return ERR_OK;
     }
-    if (check_host(check).speaks) net_counters_read(net_folder, snmp_file, &check->counters);
     err_t err = comm_agree(check->comm, hosts_alloc(&hosts), "preparing to reach hosts");
     if (err == ERR_OK) err = reach_hosts(&hosts);
     reach_server_stop(&hosts.server);
@@ -434,7 +470,7 @@ void reach_report_counters(check_t *check)
 {
     net_counters_t now;
     if (!check_host(check).speaks || check->counters.packets == 0) return;
-    net_counters_read(net_folder, snmp_file, &now);
+    net_counters_read(net_folder, check->counters.interface, snmp_file, &now);
     net_counters_judge(check, &now);
 }
 
@@ -454,31 +490,52 @@ static const net_address_t *first_of(const net_name_t *name)
     return name->n > 0 ? &name->address[0] : NULL;
 }
 
-/* Connects until all others have answered, or time is up, and answers them for all of it. Returns how many have not. */
+/* Connects until all others have answered, or time is up, and answers them for all of it. Prints those that have not; returns their
+ * number. */
 static int meet(const net_name_t *names, int n, int self, uint64_t job, int port)
 {
     static reach_target_t targets[ALONE_MAX];
-    int n_left = n;
+    int n_left = 0;
     const double end = clock_sec() + alone_sec;
     for (int h = 0; h < n; h++)
         targets[h] = (reach_target_t){h == self ? NULL : first_of(&names[h]), port, h, REACH_NO_ROUTE};
     while (clock_sec() < end) {
-        n_left = 0;
-        if (n > 1) reach_connect(targets, n, job, 3);
-        for (int h = 0; h < n; h++) {
-            if (targets[h].to && targets[h].result == REACH_OK) targets[h].to = NULL;
-            n_left += targets[h].to != NULL;
-        }
+        reach_connect(targets, n, job, 3);
+        for (int h = 0; h < n; h++)
+            if (targets[h].result == REACH_OK) targets[h].to = NULL;
         clock_sleep(0.2);
     }
     for (int h = 0; h < n; h++) {
-        const int other = targets[h].result - REACH_OTHER - 1;
-        if (!targets[h].to) continue;
-        print_out("to %s, %s: %s%s\n", names[h].name, net_address_text(targets[h].to).text,
-                  other >= 0 && other < n ? "answered by " : "",
-                  other >= 0 && other < n ? names[other].name : reach_text(targets[h].result));
+        const net_name_t *name = &names[h];
+        const int32_t result = targets[h].result;
+        const int other = result - REACH_OTHER - 1;
+        if (h == self || result == REACH_OK) continue;
+        n_left++;
+        if (!targets[h].to)
+            print_out("to %s: %s\n", name->name,
+                      name->n == 0 ? "the name leads to this host itself" : "the name does not resolve");
+        else
+            print_out("to %s, %s: %s%s\n", name->name, net_address_text(targets[h].to).text,
+                      other >= 0 && other < n ? "answered by " : "",
+                      other >= 0 && other < n ? names[other].name : reach_text(result));
     }
     return n_left;
+}
+
+/* Of the names that is this host's; -1: none. Debian gives a host's own name a loopback address. */
+static int find_self(const net_name_t *names, int n)
+{
+    char host[TOPO_HOST_MAX];
+    net_host_t own;
+    int self = -1;
+    net_host_read(&own);
+    launch_host_name(host, sizeof host);
+    for (int h = 0; h < n; h++)
+        if (strcmp(names[h].name, host) == 0) self = h;
+    for (int h = 0; h < n; h++)
+        for (int i = 0; i < names[h].n; i++)
+            if (net_has(&own, &names[h].address[i])) self = h;
+    return self;
 }
 
 err_t check_reach_alone(const check_options_t *options)
@@ -486,10 +543,9 @@ err_t check_reach_alone(const check_options_t *options)
     const char *list = options->reach;
     static char text[ALONE_MAX * 65];
     static net_name_t names[ALONE_MAX];
-    net_host_t own;
     reach_ports_t ports;
     reach_server_t *server = NULL;
-    int n = 0, self = -1;
+    int n = 0;
     if (strlen(list) >= sizeof text) RAISE(ERR_USAGE, "--reach: the list is too long");
     strcpy(text, list);
     for (char *rest = text, *word; (word = strsep(&rest, ",")) && n < ALONE_MAX;)
@@ -498,14 +554,10 @@ err_t check_reach_alone(const check_options_t *options)
     if (ports.low == 0) ports = (reach_ports_t){ALONE_PORT, ALONE_PORT};
     ports.high = ports.low; /* all hosts must know it */
     TRY(net_resolve(names, n, alone_sec));
-    net_host_read(&own);
-    for (int h = 0; h < n; h++)
-        for (int i = 0; i < names[h].n; i++)
-            if (net_has(&own, &names[h].address[i])) self = h;
-    if (self < 0) RAISE(ERR_USAGE, "--reach: none of %s is an address of this host", list);
-    for (int h = 0; h < n; h++)
-        if (names[h].n < 0) print_out("%s does not resolve here\n", names[h].name);
-    TRY(reach_serve(first_of(&names[self])->family, ports, XXH3_64bits(list, strlen(list)), self, &server));
+    const int self = find_self(names, n);
+    if (self < 0) RAISE(ERR_USAGE, "--reach: none of %s is this host", list);
+    const net_address_t *own = first_of(&names[self]);
+    TRY(reach_serve(own ? own->family : 4, ports, XXH3_64bits(list, strlen(list)), self, &server));
     const int n_left = meet(names, n, self, XXH3_64bits(list, strlen(list)), ports.low);
     reach_server_stop(&server);
     if (n_left == 0) print_out("reaches all %d other hosts\n", n - 1);

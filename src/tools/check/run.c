@@ -186,7 +186,7 @@ static err_t prepare_files(const check_t *check, prepared_t *out)
     return check_after_prepare(check, &out->history);
 }
 
-static const check_t *running;
+static const check_t *_Atomic running;
 static void (*abort_hook)(err_t code);
 
 /* Ends the job in the midst of a check, such as where a wait expires: what this rank has found so far may be the cause. */
@@ -199,7 +199,7 @@ static void abort_telling(err_t code)
     if (!check && code == ERR_PEER && log_speaks())
         log_note(
             "if hosts do not reach each other, scripts/cluster_health.sh HOSTS names the pairs, without MPI");
-    if (check && check->text) check_lines_unpack(check->text, check->n_text, &lines);
+    if (check && check_lines_copy(check, &lines) != ERR_OK) lines.n = 0;
     for (int64_t i = 0; i < lines.n; i++) {
         const check_line_t *line = &lines.line[i];
         if (line->rule != CHECK_FINDING || line->status < least) continue;

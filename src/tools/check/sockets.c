@@ -2,7 +2,6 @@
 /* Plain sockets for the check `reach`: a server that answers who this host is, a client that asks many hosts at once, and packets to
  * one host: how many are lost, and how large they may be. */
 #include <errno.h>
-#include <fcntl.h>
 #include <linux/sockios.h>
 #include <linux/tcp.h>
 #include <math.h>
@@ -66,17 +65,24 @@ static int listen_at(int family, int port)
 enum { AT_ONCE = 256, BEAT_MSEC = 50 };
 static const char magic[8] = "dptrain";
 
+/* What a host answers. */
+typedef struct reach_hello {
+    char magic[8];
+    uint64_t job;
+    int32_t host;
+} reach_hello_t;
+
 struct reach_server {
     int port;
     reach_hello_t hello;
     atomic_bool ends;
     pthread_t thread;
     struct pollfd fds[1 + AT_ONCE]; /* the first listens */
+    char dropped[1 << 16];
 };
 
 static void *answer(void *context)
 {
-    static _Thread_local char dropped[1 << 16];
     reach_server_t *s = context;
     int n = 1;
     while (!atomic_load(&s->ends)) {
@@ -88,10 +94,12 @@ static void *answer(void *context)
                 s->fds[n++] = (struct pollfd){.fd = fd, .events = POLLIN};
             else if (fd >= 0)
                 close(fd);
+            else if (errno != EAGAIN && errno != EINTR) /* too many open files */
+                clock_sleep(1e-3 * BEAT_MSEC);
         }
         for (int i = 1; i < n; i++) {
             if (!s->fds[i].revents) continue;
-            ssize_t got = recv(s->fds[i].fd, dropped, sizeof dropped, 0);
+            ssize_t got = recv(s->fds[i].fd, s->dropped, sizeof s->dropped, 0);
             if (got > 0 || (got < 0 && (errno == EAGAIN || errno == EINTR))) continue;
             close(s->fds[i].fd);
             s->fds[i--] = s->fds[--n];
@@ -320,7 +328,9 @@ static void send_packets(int fd, int n_packets, double deadline, reach_path_t *o
     setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &full, sizeof full);
     const double end = fmin(deadline, clock_sec() + stuck_sec);
     const ssize_t n = send(fd, data, FULL_BYTES / 2, MSG_NOSIGNAL);
-    out->stuck = n > (ssize_t)info.tcpi_snd_mss && drain(fd, end) >= (int)n;
+    const int left = drain(fd, end);
+    out->stuck = n > (ssize_t)info.tcpi_snd_mss && left >= (int)n;
+    out->full = n > 0 && left == 0;
     info = info_of(fd);
     out->mtu = (int32_t)info.tcpi_pmtu;
 }

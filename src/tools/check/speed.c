@@ -28,13 +28,6 @@
 static const char wrong_advice[] =
     "a faulty CPU, GPU or memory: exclude the host, then look for machine checks and ECC errors (dmesg, nvidia-smi -q)";
 
-/* The upper median, as of facts.c. Sorts. */
-static double upper_median(double *values, int64_t n)
-{
-    stats_sort(values, n);
-    return n > 0 ? values[n / 2] : NAN;
-}
-
 int speed_suspects(const double *values, const uint64_t *kinds, int n, double *scratch, bool *suspect)
 {
     int n_suspects = 0;
@@ -43,7 +36,7 @@ int speed_suspects(const double *values, const uint64_t *kinds, int n, double *s
         int64_t n_equal = 0;
         for (int k = 0; k < n && (i == 0 || kinds[i] != kinds[i - 1]); k++)
             if (kinds[k] == kinds[i] && !isnan(values[k])) scratch[n_equal++] = values[k];
-        if (i == 0 || kinds[i] != kinds[i - 1]) median = upper_median(scratch, n_equal);
+        if (i == 0 || kinds[i] != kinds[i - 1]) median = stats_upper_median(scratch, n_equal);
         suspect[i] = values[i] < (1 - CHECK_SLOW) * median;
         n_suspects += suspect[i];
     }
@@ -64,7 +57,7 @@ void speed_judge_cpus(check_t *check, const speed_cpu_t *cpus, int n, double *sc
     static const char name[] = "slowest CPU";
     int n_slow = 0, slowest = 0;
     for (int i = 0; i < n; i++) scratch[i] = cpus[i].rate;
-    const double median = upper_median(scratch, n);
+    const double median = stats_upper_median(scratch, n);
     for (int i = 0; i < n; i++) {
         n_slow += is_slow(cpus[i].rate, median);
         if (cpus[i].rate < cpus[slowest].rate) slowest = i;
@@ -455,7 +448,7 @@ typedef struct speed_cpus {
 } speed_cpus_t;
 
 typedef struct rank_cpus {
-    int host;
+    int64_t host;
     cpu_set_t set;
 } rank_cpus_t;
 
@@ -511,7 +504,7 @@ static err_t measure_cpus(speed_t *s, speed_cpus_t *cpus)
             err = speed_measure(s, GEMM, (speed_time_t){sec, 3 * sec}, &cpu->rate);
         }
         for (int i = 0; i < cpus->n; i++) scratch[i] = cpus->cpu[i].rate;
-        median = upper_median(scratch, cpus->n);
+        median = stats_upper_median(scratch, cpus->n);
     }
     sched_setaffinity(0, sizeof cpus->all, &cpus->all);
     if (err == ERR_OK && cpus->n > 0) speed_judge_cpus(s->check, cpus->cpu, cpus->n, scratch);

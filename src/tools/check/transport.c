@@ -30,13 +30,6 @@ static bool read_word(const char *folder, const char *file, char *out, size_t n_
     return fs_join(path, folder, file) == ERR_OK && fs_read_line(path, out, n_bytes);
 }
 
-static int64_t read_count(const char *folder, const char *file)
-{
-    char text[32];
-    int64_t n;
-    return read_word(folder, file, text, sizeof text) && sscanf(text, "%" SCNd64, &n) == 1 ? n : -1;
-}
-
 /* The last component of a link's target. */
 static void read_link(const char *folder, const char *file, char *out, size_t n_bytes)
 {
@@ -71,9 +64,9 @@ static void add_port(const char *device, const char *name, const char *number, f
     p->kind = port_kind(device, port, p->driver);
     /* "4: ACTIVE" */
     p->active = read_word(port, "state", state, sizeof state) && strstr(state, "ACTIVE");
-    int64_t words = read_count(port, "counters/port_xmit_data");
+    int64_t words = fs_read_count(port, "counters/port_xmit_data");
     p->sent = words < 0 ? -1 : IB_UNIT * words;
-    if (p->kind == FABRIC_EFA) p->sent = read_count(port, "hw_counters/tx_bytes");
+    if (p->kind == FABRIC_EFA) p->sent = fs_read_count(port, "hw_counters/tx_bytes");
 }
 
 static void add_net_device(const char *device, const char *name, fabric_t *out)
@@ -86,7 +79,7 @@ static void add_net_device(const char *device, const char *name, fabric_t *out)
     read_link(device, "device/driver", p->driver, sizeof p->driver);
     read_word(device, "operstate", state, sizeof state);
     p->active = strcmp(state, "down") != 0;
-    p->sent = read_count(device, "statistics/tx_bytes");
+    p->sent = fs_read_count(device, "statistics/tx_bytes");
 }
 
 static int is_visible(const struct dirent *entry)
@@ -187,7 +180,7 @@ void fabric_health_read(const char *infiniband, const fabric_t *fabric, fabric_h
             snprintf(folder, sizeof folder, "%s/%.*s/ports/%s", infiniband, (int)(colon - p->name), p->name,
                      colon + 1) >= (int)sizeof folder)
             continue;
-        for (int k = 0; k < FABRIC_COUNTERS; k++) out->count[i][k] = read_count(folder, counters[k].file);
+        for (int k = 0; k < FABRIC_COUNTERS; k++) out->count[i][k] = fs_read_count(folder, counters[k].file);
         /* "400 Gb/sec (4X NDR)" */
         if (p->active && read_word(folder, "rate", rate, sizeof rate)) out->rate[i] = strtod(rate, NULL);
     }
