@@ -146,8 +146,8 @@ typedef struct speed {
     size_t at;
     int n_calls[N_PROBES];
     double best[N_PROBES]; /* FLOP/s, bytes/s; NAN: not measured here */
-    bool suspect[N_PROBES];
-    bool busy[N_PROBES]; /* other work ran on the host during the last measurement */
+    bool busy[N_PROBES];   /* other work ran on the host during the last measurement */
+    bool left_out;         /* of the comparison of copies */
 } speed_t;
 
 static err_t multiply(const speed_t *s, const hd_buffer_t *y)
@@ -369,6 +369,7 @@ static err_t meet(const speed_t *s, err_t mine)
 /* What ranks exchange. */
 typedef struct speed_rank {
     uint64_t kind;
+    bool busy; /* of copies */
     double best[N_PROBES];
 } speed_rank_t;
 
@@ -379,13 +380,15 @@ typedef struct speed_job {
     bool *suspect, *probe_on_host; /* probe_on_host: [n_hosts][N_PROBES] */
 } speed_job_t;
 
-enum { FEW_HOSTS = 8 };
+enum { FEW_HOSTS = 8, STALE_PASSES = 3 };
 
-/* Collective. Marks the hosts and probes to measure again, or `all`; returns their number in *n. The same on all ranks. */
-static err_t find_suspects(speed_t *s, speed_job_t *job, bool all, int *n, double *sum)
+/* Collective. Marks the hosts and probes to measure again, or `all`; returns their number in *n. The same on all ranks.
+ *
+ *   leaves_out  copies that are slow on busy hosts are left out, which may make others slow */
+static err_t find_suspects(speed_t *s, speed_job_t *job, bool all, bool leaves_out, int *n, double *sum)
 {
     const check_t *check = s->check;
-    speed_rank_t mine = {.kind = s->kind};
+    speed_rank_t mine = {.kind = s->kind, .busy = s->busy[MEMORY_COPY]};
     memcpy(mine.best, s->best, sizeof mine.best);
     TRY(comm_allgather(check->comm, &mine, sizeof mine, job->ranks, what));
     memset(job->probe_on_host, 0, (size_t)check->n_hosts * N_PROBES);
@@ -395,8 +398,16 @@ static err_t find_suspects(speed_t *s, speed_job_t *job, bool all, int *n, doubl
             job->values[r] = job->ranks[r].best[p];
             job->kinds[r] = job->ranks[r].kind;
         }
-        speed_suspects(job->values, job->kinds, check->comm->size, job->scratch, job->suspect);
-        s->suspect[p] = job->suspect[check->comm->rank];
+        for (int n_out = 1; n_out > 0;) {
+            n_out = 0;
+            speed_suspects(job->values, job->kinds, check->comm->size, job->scratch, job->suspect);
+            for (int r = 0; leaves_out && p == MEMORY_COPY && r < check->comm->size; r++) {
+                if (!job->suspect[r] || !job->ranks[r].busy) continue;
+                job->values[r] = NAN;
+                n_out++;
+            }
+        }
+        if (p == MEMORY_COPY) s->left_out = s->best[p] > 0 && isnan(job->values[check->comm->rank]);
         for (int r = 0; r < check->comm->size; r++) {
             if (!job->suspect[r] && (!all || isnan(job->values[r]))) continue;
             bool *marked = &job->probe_on_host[check->ranks[r].host * N_PROBES + p];
@@ -420,11 +431,11 @@ static err_t measure_suspects(speed_t *s, speed_job_t *job)
         int n, turn = 0;
         double sum;
         /* For longer measurements, hosts are first treated alike. */
-        TRY(find_suspects(s, job, level > 0 && pass == 0, &n, &sum));
+        TRY(find_suspects(s, job, level > 0 && pass == 0, pass >= STALE_PASSES, &n, &sum));
         n_stale =
             sum > before * 1.001 || sum < before ? 0 : n_stale + 1; /* less: some are no longer suspects */
         before = sum;
-        if (n == 0 || n_stale >= 3 || pass == max_passes[level]) break;
+        if (n == 0 || n_stale >= STALE_PASSES || pass == max_passes[level]) break;
         for (; turn < n && turn < FEW_HOSTS; turn++) {
             err_t err = ERR_OK;
             for (int i = 0, k = 0; i < check->n_hosts * N_PROBES; i++) {
@@ -615,7 +626,7 @@ static void report_speed(speed_t *s)
         const figure_t text = p != GEMM           ? figure_bandwidth(s->best[p])
                               : s->best[p] > 1e13 ? figure_rate(s->best[p] / 1e12, "TFLOP/s")
                                                   : figure_rate(s->best[p] / 1e9, "GFLOP/s");
-        if (p == MEMORY_COPY && s->suspect[p] && s->busy[p])
+        if (p == MEMORY_COPY && s->left_out)
             check_line(check, check_rank(check), fact.name, CHECK_SKIP, NULL,
                        "%s, not compared: the host is busy", text.text);
         else if (!isnan(s->best[p]))
