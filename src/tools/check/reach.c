@@ -321,6 +321,7 @@ static err_t connect_all(hosts_t *hosts, reach_ports_t ports, int *n_pairs)
         for (int h = 0; h < n; h++) hosts->results[check->host * n + h] = targets[h].result;
     }
     mem_free(&targets);
+    TRY(comm_barrier_asleep(check->comm, what)); /* others may need the CPU to answer */
     return comm_allreduce(check->comm, hosts->results, (int64_t)n * n, DTYPE_I32, COMM_MAX, what);
 }
 

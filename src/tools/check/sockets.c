@@ -210,9 +210,11 @@ static bool read_hello(reach_target_t *target, int fd, uint64_t job)
 
 static void connect_some(reach_target_t *targets, int n, uint64_t job, double timeout_sec)
 {
+    /* A host that has connected is there, even if other work keeps it from answering. */
+    static const double answer_sec = 30;
     struct pollfd fds[AT_ONCE];
-    int n_open = 0;
-    double deadline = clock_sec() + timeout_sec;
+    int n_open = 0, n_connecting = 0;
+    const double deadline = clock_sec() + timeout_sec;
     for (int i = 0; i < n; i++) {
         int error = 0;
         fds[i] = (struct pollfd){.fd = -1, .events = POLLOUT};
@@ -220,13 +222,23 @@ static void connect_some(reach_target_t *targets, int n, uint64_t job, double ti
         if (targets[i].to) targets[i].result = fds[i].fd < 0 ? (int32_t)reach_of_errno(error) : REACH_TIMEOUT;
         n_open += fds[i].fd >= 0;
     }
+    n_connecting = n_open;
     while (n_open > 0) {
-        double left = deadline - clock_sec();
-        if (left <= 0) break;
+        const double now = clock_sec(),
+                     left = deadline - now + (n_connecting > 0 && now < deadline ? 0 : answer_sec);
+        for (int i = 0; now > deadline && n_connecting > 0 && i < n; i++) {
+            if (fds[i].fd < 0 || fds[i].events != POLLOUT) continue;
+            close(fds[i].fd);
+            fds[i].fd = -1;
+            n_open--;
+            n_connecting--;
+        }
+        if (n_open == 0 || left <= 0) break;
         if (poll(fds, (nfds_t)n, 1 + (int)(1000 * left)) < 0 && errno != EINTR) break;
         for (int i = 0; i < n; i++) {
             if (fds[i].fd < 0 || !fds[i].revents) continue;
             const int error = fds[i].events == POLLOUT ? socket_error(fds[i].fd) : 0;
+            n_connecting -= fds[i].events == POLLOUT;
             if (error) targets[i].result = (int32_t)reach_of_errno(error);
             if (!error && fds[i].events == POLLOUT) {
                 fds[i].events = POLLIN;
