@@ -414,9 +414,10 @@ static figure_t bandwidth_of(double sec)
 const network_unit_t network_latency = {"latency", figure_time};
 const network_unit_t network_bandwidth = {"bandwidth", bandwidth_of};
 
-static check_status_t status_of(const pairs_t *pairs, double sec)
+static check_status_t status_of(const pairs_t *pairs, double sec, bool apart)
 {
-    return sec > pairs->broken ? CHECK_FAIL : CHECK_WARN;
+    const double broken = apart ? PAIRS_APART * PAIRS_BROKEN * pairs->between + pairs->slack : pairs->broken;
+    return sec > broken ? CHECK_FAIL : CHECK_WARN;
 }
 
 static void report_groups(check_t *check, const pairs_t *pairs, const network_unit_t *unit)
@@ -444,11 +445,12 @@ static void report_pairs(check_t *check, const pairs_t *pairs, const double *sec
     int n = pairs->n, n_lines = 0;
     for (int a = 0; a < n; a++)
         for (int b = a + 1; b < n; b++) {
-            double value = sec[a * n + b];
+            const double value = sec[a * n + b];
+            const bool apart = pairs->group[a] != pairs->group[b];
             if (!pairs->slow[a * n + b] || n_lines++ >= NET_MAX_LINES) continue;
-            check_line(check, check_other_host(a), unit->name, status_of(pairs, value), pair_advice,
+            check_line(check, check_other_host(a), unit->name, status_of(pairs, value, apart), pair_advice,
                        "%s to %s; others have %s", unit->figure(value).text, check_host_name(check, b),
-                       unit->figure(pairs->usual).text);
+                       unit->figure(apart ? pairs->between : pairs->usual).text);
         }
     if (n_lines > NET_MAX_LINES)
         check_line(check, check_job(check), unit->name, CHECK_WARN, pair_advice, "%d more pairs are slow",
@@ -494,7 +496,7 @@ void network_judge(check_t *check, const pairs_t *pairs, const double *sec, cons
     if (pairs->n_groups > 1) report_groups(check, pairs, unit);
     for (int h = 0; h < pairs->n; h++)
         if (pairs->slow_host[h])
-            check_line(check, check_other_host(h), unit->name, status_of(pairs, pairs->of_host[h]),
+            check_line(check, check_other_host(h), unit->name, status_of(pairs, pairs->of_host[h], false),
                        host_advice, "%s to the others, which have %s", unit->figure(pairs->of_host[h]).text,
                        unit->figure(pairs->usual).text);
     report_pairs(check, pairs, sec, unit);

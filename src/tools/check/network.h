@@ -178,6 +178,8 @@ int pairs_partner(int n, int round, int host);
  * time plus the slack it is a failure. */
 #define PAIRS_SLOW   1.3
 #define PAIRS_BROKEN 2.0
+/* Between groups of hosts, which share links, these are PAIRS_APART times as much. */
+#define PAIRS_APART 2.5
 
 typedef struct pairs {
     int n;
@@ -192,6 +194,7 @@ typedef struct pairs {
     int n_groups;    /* 2 or more: hosts form groups (switches), fast inside, slow between */
     int *group;      /* [n]: numbered by first host; -1: a slow host */
     double between;  /* the median time of pairs between groups */
+    double slack;
 } pairs_t;
 
 /* Classifies the pairs. Free with pairs_free.

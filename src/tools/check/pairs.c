@@ -99,7 +99,7 @@ static void find_slow_hosts(pairs_t *p, const double *sec)
 
 static void find_slow_pairs(pairs_t *p, const double *sec, double slack_sec)
 {
-    double limit_between = PAIRS_SLOW * p->between + slack_sec;
+    double limit_between = PAIRS_APART * PAIRS_SLOW * p->between + slack_sec;
     for (int a = 0; a < p->n; a++)
         for (int b = 0; b < p->n; b++)
             p->slow[a * p->n + b] =
@@ -131,7 +131,13 @@ err_t pairs_judge(const double *sec, int n, double slack_sec, pairs_t *out)
 {
     double *scratch = NULL;
     int *queue = NULL;
-    *out = (pairs_t){.n = n, .least = NAN, .median = NAN, .greatest = NAN, .usual = NAN, .between = NAN};
+    *out = (pairs_t){.n = n,
+                     .slack = slack_sec,
+                     .least = NAN,
+                     .median = NAN,
+                     .greatest = NAN,
+                     .usual = NAN,
+                     .between = NAN};
     err_t err = pairs_alloc(out, n, &scratch, &queue);
     if (err != ERR_OK) pairs_free(out);
     int64_t n_pairs = err == ERR_OK ? collect_times(out, sec, NULL, scratch) : 0;
