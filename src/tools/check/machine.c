@@ -216,6 +216,7 @@ static const char *const settings[] = {
     "proc/sys/net/ipv4/tcp_mtu_probing",
     "proc/sys/net/ipv4/tcp_slow_start_after_idle",
     "proc/sys/net/ipv4/ip_local_port_range",
+    "proc/sys/net/ipv4/neigh/default/gc_thresh3",
     "proc/sys/net/ipv4/conf/all/rp_filter",
     "proc/sys/net/ipv4/conf/all/arp_ignore",
     "proc/sys/vm/overcommit_memory",

@@ -43,6 +43,8 @@ typedef struct network {
     double *latency;  /* [n × n], seconds; NaN: not measured */
     double *per_byte; /* [n × n], seconds per byte */
     bool *alone;      /* [n × n]: measured while all other hosts slept */
+    double end_sec;   /* of measuring again */
+    bool over;        /* it has passed on rank 0 */
 } network_t;
 
 /* Buffers for exchanges between two hosts. */
@@ -148,17 +150,22 @@ static err_t measure_rounds(network_t *network, const probe_t *probe)
     return share_matrix(network, network->per_byte);
 }
 
-/* Collective. Measures one pair while all other ranks sleep. */
+/* Collective. Measures one pair while all other ranks sleep, until rank 0 says that it took long enough. */
 static err_t measure_again(network_t *network, const probe_t *probe, int a, int b)
 {
+    static const char what[] = "measuring a pair of hosts again";
     int me = network->check->host;
+    network->over |= clock_sec() > network->end_sec;
+    TRY(comm_broadcast(probe->comm, &network->over, sizeof network->over, 0, what));
+    if (network->over) return ERR_OK;
+    network->alone[a * network->n + b] = true;
     if (probe->comm->topo.local_rank == 0 && (me == a || me == b)) {
         int partner = me == a ? b : a;
         double times[2];
         TRY(measure_pair(probe, network->leaders[partner], true, times));
         keep_times(network, partner, times);
     }
-    return comm_barrier_asleep(probe->comm, "measuring a pair of hosts again");
+    return comm_barrier_asleep(probe->comm, what);
 }
 
 /* Collective. Measures the first slow pairs of a matrix again, and a few others with them: what is usual is to be measured as
@@ -172,13 +179,11 @@ static err_t remeasure_slow(network_t *network, const probe_t *probe, const doub
     TRY(comm_agree(probe->comm, err, "comparing pairs of hosts"));
     for (int a = 0, b = 0, i = 0; err == ERR_OK && pairs_next_slow(&pairs, matrix, &a, &b); i++, ++*n_slow) {
         if (i >= MAX_AGAIN) continue;
-        network->alone[a * network->n + b] = true;
         err = measure_again(network, probe, a, b);
         n_others = MAX_OTHERS;
     }
     for (int64_t i = 0, n = network->n; err == ERR_OK && n_others > 0 && i < n * n; i++) {
         if (i / n >= i % n || network->alone[i] || !(matrix[i] <= pairs.limit)) continue;
-        network->alone[i] = true;
         err = measure_again(network, probe, (int)(i / n), (int)(i % n));
         n_others--;
     }
@@ -218,7 +223,10 @@ static err_t judge_crowded(network_t *network)
  * recover. */
 static err_t measure_suspects(network_t *network, const probe_t *probe)
 {
+    /* With many hosts on a busy machine, each pair takes a second. */
+    static const double again_secs[] = {20, 60, 60};
     int before = 0;
+    network->end_sec = clock_sec() + again_secs[network->check->options->level - 1];
     for (int i = 0; i < MAX_PASSES; i++) {
         int n = 0;
         TRY(remeasure_slow(network, probe, network->latency, network->slack[0], &n));
@@ -227,7 +235,7 @@ static err_t measure_suspects(network_t *network, const probe_t *probe)
         TRY(remeasure_slow(network, probe, network->per_byte, network->slack[1], &n));
         TRY(share_matrix(network, network->latency));
         TRY(share_matrix(network, network->per_byte));
-        if (n == 0 || (i >= N_AGAIN - 1 && n >= before)) break;
+        if (n == 0 || network->over || (i >= N_AGAIN - 1 && n >= before)) break;
         before = n;
     }
     return judge_crowded(network);
