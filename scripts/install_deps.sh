@@ -40,18 +40,18 @@ EOF
 packages=(gcc libc6-dev make pkg-config git openmpi-bin libopenmpi-dev libdnnl-dev libhdf5-dev libxxhash-dev
     zlib1g-dev libpng-dev libjpeg-dev protobuf-c-compiler libprotobuf-c-dev libisal-dev libyajl-dev libyaml-dev libzip-dev
     openssh-client curl unzip ca-certificates)
-# The command line tests look into records with jq, into checkpoints with h5dump, and start programs with perl. iproute2,
+# The command line tests look into records with jq, into checkpoints with h5dump, and start programs with perl. iproute2, iptables,
 # openssh-server, rsync and sshpass are for tests/cluster, podman and runc for tests/container, debootstrap for tests/platform,
 # imagemagick is the other decoder of images, strace counts what a reader of shards opens, xz packs bundles.
-test_packages=(bats debootstrap ethtool hdf5-tools imagemagick iproute2 iptables jq openssh-server perl podman procps python3-venv rsync runc
-    shellcheck sshpass strace xz-utils)
+test_packages=(bats debootstrap hdf5-tools imagemagick iproute2 iptables jq openssh-server perl podman procps python3-venv rsync
+    runc shellcheck sshpass strace xz-utils)
 # SimGrid, LGPL, for simulated hosts (make SMPI=1), which no other build uses.
 sim_packages=(libsimgrid-dev)
 # The same for RHEL 9 with CRB and EPEL. Not run.
 rpm_packages=(gcc glibc-devel make pkgconf-pkg-config git openmpi openmpi-devel onednn-devel hdf5-devel xxhash-devel
     zlib-devel libpng-devel libjpeg-turbo-devel protobuf-c-compiler protobuf-c-devel isa-l-devel yajl-devel libyaml-devel
     libzip-devel openssh-clients curl unzip ca-certificates)
-rpm_test_packages=(bats hdf5 ImageMagick iproute jq libasan libubsan openssh-server perl podman procps-ng python3 rsync runc
+rpm_test_packages=(bats hdf5 ImageMagick iproute iptables-nft jq libasan libubsan openssh-server perl podman procps-ng python3 rsync runc
     ShellCheck sshpass strace xz)
 # TensorBoard's reader, COCO's masks and a validator of JSON schemas with their dependencies, for tests; clang-format, whose
 # versions format differently. 25 MB to download.

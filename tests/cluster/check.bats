@@ -126,7 +126,7 @@ hosts=node1:1,node2:1,node3:1,node4:1
     mend
     [ "$status" -eq 1 ]
     [ "$(bad reach)" = "fail node3 MTU 1280 bytes; node1 has 1500 bytes" ]
-    fault_loss node3 0.05
+    fault_loss node3 0.05 || skip "iptables cannot drop packets here"
     check -- --only reach
     mend
     [ "$status" -eq 1 ]
@@ -135,7 +135,7 @@ hosts=node1:1,node2:1,node3:1,node4:1
 
 @test "packets that a host sends, or one pair, are lost" {
     slow
-    for host in node1 node2 node4; do fault_loss "$host" 0.05 node3; done
+    for host in node1 node2 node4; do fault_loss "$host" 0.05 node3 || skip "iptables cannot drop packets here"; done
     check -- --only reach
     mend
     [ "$status" -eq 1 ]
@@ -148,7 +148,7 @@ hosts=node1:1,node2:1,node3:1,node4:1
 
 @test "full packets that a path does not carry" {
     slow
-    fault_large node4 node3
+    fault_large node4 node3 || skip "iptables cannot drop packets here"
     check -- --only reach
     mend
     [ "$status" -eq 1 ]
@@ -175,7 +175,7 @@ hosts=node1:1,node2:1,node3:1,node4:1
 
 @test "firewalls are named by pair and direction, where MPI does not start" {
     slow
-    fault_firewall node1 node3 DROP
+    fault_firewall node1 node3 DROP || skip "iptables cannot drop packets here"
     fault_firewall node4 node2 REJECT
     health --timeout-start 20 $hosts -- --only topology --timeout 20
     mend

@@ -88,20 +88,21 @@ fault_mtu() { # HOST BYTES
 fault_loss() { # HOST SHARE [FROM]
     local from=()
     [[ $# -lt 3 ]] || from=(-s "$(cluster_address "${3#node}")")
-    cluster_net "$1" iptables -A INPUT -p tcp "${from[@]}" -m statistic --mode random --probability "$2" -j DROP
+    cluster_net "$1" iptables -A INPUT -p tcp "${from[@]}" -m statistic --mode random --probability "$2" -j DROP ||
+        return
     fault_later cluster_net "$1" iptables -F INPUT
 }
 
 # Loses large TCP packets from a host, as a switch with a smaller MTU does.
 fault_large() { # HOST FROM
     cluster_net "$1" iptables -A INPUT -p tcp -s "$(cluster_address "${2#node}")" --dport 1024:65535 -m length \
-        --length 1300:65535 -j DROP
+        --length 1300:65535 -j DROP || return
     fault_later cluster_net "$1" iptables -F INPUT
 }
 
 # Lets no connection in from a host, except ssh's. IPv4, and IPv6 if available.
 fault_firewall() { # HOST FROM DROP|REJECT
-    cluster_net "$1" iptables -A INPUT -p tcp --syn -s "$(cluster_address "${2#node}")" --dport 1024:65535 -j "$3"
+    cluster_net "$1" iptables -A INPUT -p tcp --syn -s "$(cluster_address "${2#node}")" --dport 1024:65535 -j "$3" || return
     fault_later cluster_net "$1" iptables -F INPUT
     if cluster_net "$1" ip6tables -A INPUT -p tcp --syn -s "fd77::${2#node}" --dport 1024:65535 -j "$3" 2>/dev/null; then
         fault_later cluster_net "$1" ip6tables -F INPUT
