@@ -156,6 +156,7 @@ hosts=node1:1,node2:1,node3:1,node4:1
 }
 
 @test "a name that leads elsewhere on one host" {
+    slow
     sed 's/^10.77.0.2 node2/10.77.0.4 node2/' "$cluster/hosts" >"$cluster/shared/hosts"
     fault_cover node3 "$cluster/shared/hosts" /etc/hosts
     check -- --only reach
@@ -165,6 +166,7 @@ hosts=node1:1,node2:1,node3:1,node4:1
 }
 
 @test "an address of two hosts is named before the start" {
+    slow
     cluster_net node3 ip address add 10.77.0.2/16 dev eth0
     health $hosts -- --only topology
     cluster_net node3 ip address del 10.77.0.2/16 dev eth0
