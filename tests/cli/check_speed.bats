@@ -47,6 +47,7 @@ statuses() { # NAME
 }
 
 @test "--level 2: a slow CPU is named" {
+    [[ ${DPTRAIN_TEST_SLOW:-} == 1 ]] || skip "only with scripts/test.sh --slow"
     [[ $(nproc) -ge 2 ]] || skip "needs two CPUs"
     speed "1 cpu" --level 2
     [ "$status" -eq 1 ]
