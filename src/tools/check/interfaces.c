@@ -320,7 +320,7 @@ void net_link_facts(check_t *check, const net_link_t *link)
                               .rule = CHECK_EQUAL,
                               .unequal = CHECK_FAIL,
                               .value = link->mtu};
-    /* A faster link than those of others is no fault. */
+    /* A link that is faster than the others is not a fault. */
     const check_fact_t rate = {
         .name = "link rate",
         .advice = "check cable, transceiver and switch port (ethtool DEVICE): it negotiated less",
