@@ -89,8 +89,8 @@ faults() {
     printf '| fault on node3 | what the check says | code | s |\n|---|---|---:|---:|\n'
     limit_all 1gbit 200mbit
     row "a port at 200 Mbit/s, the others at 1 Gbit/s (tbf)" 1 '^fail node3 bandwidth' network
-    limit_all 1gbit 600mbit
-    row "a port at 600 Mbit/s, the others at 1 Gbit/s" 0 '^warn node3 bandwidth' network
+    limit_all 1gbit 500mbit
+    row "a port at 500 Mbit/s, the others at 1 Gbit/s" 0 '^warn node3 bandwidth' network
     fault_loss node3 0.02
     row "2 % of the packets to it are lost (iptables)" 1 '^fail node3 packet loss' reach,network
     fault_loss node3 0.1
