@@ -308,7 +308,7 @@ static err_t find_drain_program(const check_t *check)
     if (strchr(program, '/') ? access(program, X_OK) == 0 && !fs_is_folder(program)
                              : fs_find_program(program, path))
         return ERR_OK;
-    RAISE(ERR_USAGE, "--drain-command: there is no program %s on %s, where it would run", program,
+    RAISE(ERR_USAGE, "--drain-command: cannot find the program %s on %s, the host of rank 0", program,
           check->comm->topo.host_name);
 }
 
