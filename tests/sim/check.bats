@@ -50,6 +50,8 @@ names_what_is_slow() { # N
     findings 0 -np 64 --switches 2:8
     jq -e 'any(.lines[]; .name == "shared links" and (.found | test("^[0-9]+ pairs are slow only while all hosts send$")))' \
         "$out.json"
+    findings 1 -np 64 --switches 2:8 --slow-pair node3,node9:10
+    grep -qE '^node3 bandwidth .* to node9; others have' "$out.found"
 }
 
 @test "bench --samples takes so many, in the time that the network needs" {

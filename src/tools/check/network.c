@@ -34,17 +34,24 @@ static const double again_sec = 0.1;
 static const double socket_slack[] = {50e-6, 5e-10}, busy_slack[] = {100e-6, 2e-9}, rdma_slack[] = {5e-6, 0};
 static const double busy_share = 0.9; /* of a CPU that a rank gets while it measures */
 
+/* What was measured of all pairs. */
+typedef struct matrix {
+    double *sec;   /* [n × n], of a message or of a byte; NaN: not measured */
+    bool *suspect; /* [n × n]: looked slow, and was measured while all other hosts slept */
+    double slack;  /* of pairs_judge */
+} matrix_t;
+
+enum { LATENCY, PER_BYTE, N_MATRICES };
+
 /* The same on all ranks. */
 typedef struct network {
     check_t *check;
-    int n;            /* hosts */
-    int *leaders;     /* [n]: first rank of each host */
-    double slack[2];  /* of pairs_judge, for latency and per_byte */
-    double *latency;  /* [n × n], seconds; NaN: not measured */
-    double *per_byte; /* [n × n], seconds per byte */
-    bool *alone;      /* [n × n]: measured while all other hosts slept */
-    double end_sec;   /* of measuring again */
-    bool over;        /* it has passed on rank 0 */
+    int n;        /* hosts */
+    int *leaders; /* [n]: first rank of each host */
+    matrix_t matrices[N_MATRICES];
+    bool *alone;    /* [n × n]: measured while all other hosts slept */
+    double end_sec; /* of measuring again */
+    bool over;      /* it has passed on rank 0 */
 } network_t;
 
 /* Buffers for exchanges between two hosts. */
@@ -119,19 +126,22 @@ static void keep_best(double *matrix, int n, int a, int b, double sec)
 static void keep_times(network_t *network, int partner, const double times[2])
 {
     int me = network->check->host;
-    keep_best(network->latency, network->n, me, partner, times[0]);
-    keep_best(network->per_byte, network->n, me, partner, times[1]);
+    for (int i = 0; i < N_MATRICES; i++)
+        keep_best(network->matrices[i].sec, network->n, me, partner, times[i]);
 }
 
 /* Collective. */
-static err_t share_matrix(const network_t *network, double *matrix)
+static err_t share_matrices(const network_t *network)
 {
-    int64_t n = (int64_t)network->n * network->n;
-    for (int64_t i = 0; i < n; i++)
-        if (isnan(matrix[i])) matrix[i] = INFINITY;
-    TRY(comm_allreduce(network->check->comm, matrix, n, DTYPE_F64, COMM_MIN, "comparing pairs of hosts"));
-    for (int64_t i = 0; i < n; i++)
-        if (isinf(matrix[i])) matrix[i] = NAN;
+    const int64_t n = (int64_t)network->n * network->n;
+    for (int m = 0; m < N_MATRICES; m++) {
+        double *sec = network->matrices[m].sec;
+        for (int64_t i = 0; i < n; i++)
+            if (isnan(sec[i])) sec[i] = INFINITY;
+        TRY(comm_allreduce(network->check->comm, sec, n, DTYPE_F64, COMM_MIN, "comparing pairs of hosts"));
+        for (int64_t i = 0; i < n; i++)
+            if (isinf(sec[i])) sec[i] = NAN;
+    }
     return ERR_OK;
 }
 
@@ -146,8 +156,7 @@ static err_t measure_rounds(network_t *network, const probe_t *probe)
         TRY(measure_pair(probe, leader ? network->leaders[partner] : comm->rank, false, times));
         if (leader && partner != me) keep_times(network, partner, times);
     }
-    TRY(share_matrix(network, network->latency));
-    return share_matrix(network, network->per_byte);
+    return share_matrices(network);
 }
 
 /* Collective. Measures one pair while all other ranks sleep, until rank 0 says that it took long enough. */
@@ -168,51 +177,90 @@ static err_t measure_again(network_t *network, const probe_t *probe, int a, int 
     return comm_barrier_asleep(probe->comm, what);
 }
 
-/* Collective. Measures the first slow pairs of a matrix again, and a few others with them: what is usual is to be measured as
+/* A pair of hosts, a < b. */
+typedef struct suspect {
+    int a, b;
+    double sec;
+} suspect_t;
+
+/* The slowest of the slow pairs, up to MAX_AGAIN; returns the number of all. */
+static int find_suspects(const pairs_t *pairs, const double *matrix, suspect_t out[MAX_AGAIN])
+{
+    int n = 0;
+    for (int a = 0, b = 0; pairs_next_slow(pairs, matrix, &a, &b); n++) {
+        const double sec = matrix[a * pairs->n + b];
+        int at = n < MAX_AGAIN ? n : MAX_AGAIN;
+        for (; at > 0 && out[at - 1].sec < sec; at--)
+            if (at < MAX_AGAIN) out[at] = out[at - 1];
+        if (at < MAX_AGAIN) out[at] = (suspect_t){a, b, sec};
+    }
+    return n;
+}
+
+/* Collective. Measures the slowest pairs of a matrix again, and a few others with them: what is usual is to be measured as
  * calmly as what is slow. Adds the number of slow pairs to *n_slow. */
-static err_t remeasure_slow(network_t *network, const probe_t *probe, const double *matrix, double slack_sec,
-                            int *n_slow)
+static err_t remeasure_slow(network_t *network, const probe_t *probe, matrix_t *matrix, int *n_slow)
 {
     pairs_t pairs;
-    int n_others = 0;
-    err_t err = pairs_judge(matrix, network->n, slack_sec, &pairs);
+    suspect_t suspects[MAX_AGAIN];
+    err_t err = pairs_judge(matrix->sec, network->n, matrix->slack, &pairs);
     TRY(comm_agree(probe->comm, err, "comparing pairs of hosts"));
-    for (int a = 0, b = 0, i = 0; err == ERR_OK && pairs_next_slow(&pairs, matrix, &a, &b); i++, ++*n_slow) {
-        if (i >= MAX_AGAIN) continue;
-        err = measure_again(network, probe, a, b);
-        n_others = MAX_OTHERS;
+    const int n = find_suspects(&pairs, matrix->sec, suspects);
+    int n_others = n > 0 ? MAX_OTHERS : 0;
+    *n_slow += n;
+    for (int i = 0; err == ERR_OK && i < n && i < MAX_AGAIN; i++) {
+        err = measure_again(network, probe, suspects[i].a, suspects[i].b);
+        matrix->suspect[suspects[i].a * network->n + suspects[i].b] |= !network->over;
     }
-    for (int64_t i = 0, n = network->n; err == ERR_OK && n_others > 0 && i < n * n; i++) {
-        if (i / n >= i % n || network->alone[i] || !(matrix[i] <= pairs.limit)) continue;
-        err = measure_again(network, probe, (int)(i / n), (int)(i % n));
+    for (int64_t i = 0, end = (int64_t)network->n * network->n; err == ERR_OK && n_others > 0 && i < end;
+         i++) {
+        const int a = (int)(i / network->n), b = (int)(i % network->n);
+        if (a >= b || network->alone[i] || !(matrix->sec[i] <= pairs.limit)) continue;
+        err = measure_again(network, probe, a, b);
         n_others--;
     }
     pairs_free(&pairs);
-    return err;
+    return err == ERR_OK ? share_matrices(network) : err;
 }
 
-/* If more pairs are slow than can be measured alone, and all that were have recovered, the rest only shared links
- * with others: their times are forgotten. Adds their number to *n. */
-static err_t forget_crowded(const network_t *network, double *matrix, double slack_sec, int *n)
+/* More pairs may be slow than can be measured alone. If most of those that were have recovered, the rest only shared links, or
+ * CPUs, with others, except those of a host most of whose pairs did not recover: their times count as the limit, which leaves the
+ * quartile that it comes from where it is. Adds their number to *n. */
+static err_t excuse_crowded(const network_t *network, const matrix_t *matrix, int *n)
 {
     pairs_t pairs;
-    bool confirmed = false;
-    TRY(pairs_judge(matrix, network->n, slack_sec, &pairs));
-    for (int a = 0, b = 0; pairs_next_slow(&pairs, matrix, &a, &b);)
-        confirmed |= network->alone[a * network->n + b];
-    for (int a = 0, b = 0; !confirmed && pairs_next_slow(&pairs, matrix, &a, &b); ++*n)
-        matrix[a * network->n + b] = NAN;
+    int *excess = NULL; /* of slow suspects over others, by host */
+    int all = 0;
+    TRY(pairs_judge(matrix->sec, network->n, matrix->slack, &pairs));
+    err_t err = mem_new_array(network->n, sizeof *excess, "hosts with slow pairs", &excess);
+    for (int a = 0; err == ERR_OK && a < network->n; a++)
+        for (int b = a + 1; b < network->n; b++) {
+            const int64_t i = (int64_t)a * network->n + b;
+            if (!matrix->suspect[i]) continue;
+            const int more = matrix->sec[i] > pairs.limit ? 1 : -1;
+            excess[a] += more;
+            excess[b] += more;
+            all += more;
+        }
+    for (int a = 0, b = 0; err == ERR_OK && all < 0 && pairs_next_slow(&pairs, matrix->sec, &a, &b);) {
+        const int64_t i = (int64_t)a * network->n + b;
+        if (matrix->suspect[i] || excess[a] > 1 || excess[b] > 1) continue;
+        matrix->sec[i] = pairs.limit;
+        ++*n;
+    }
     pairs_free(&pairs);
-    return ERR_OK;
+    mem_free(&excess);
+    return err;
 }
 
 /* Collective. Of both matrices, which are the same on all ranks. */
 static err_t judge_crowded(network_t *network)
 {
     check_t *check = network->check;
+    err_t err = ERR_OK;
     int n = 0;
-    err_t err = forget_crowded(network, network->latency, network->slack[0], &n);
-    if (err == ERR_OK) err = forget_crowded(network, network->per_byte, network->slack[1], &n);
+    for (int i = 0; err == ERR_OK && i < N_MATRICES; i++)
+        err = excuse_crowded(network, &network->matrices[i], &n);
     if (n > 0)
         check_line(check, check_job(check), "shared links", CHECK_OK, NULL,
                    "%d pairs are slow only while all hosts send", n);
@@ -229,12 +277,7 @@ static err_t measure_suspects(network_t *network, const probe_t *probe)
     network->end_sec = clock_sec() + again_secs[network->check->options->level - 1];
     for (int i = 0; i < MAX_PASSES; i++) {
         int n = 0;
-        TRY(remeasure_slow(network, probe, network->latency, network->slack[0], &n));
-        TRY(share_matrix(network, network->latency));
-        TRY(share_matrix(network, network->per_byte));
-        TRY(remeasure_slow(network, probe, network->per_byte, network->slack[1], &n));
-        TRY(share_matrix(network, network->latency));
-        TRY(share_matrix(network, network->per_byte));
+        for (int m = 0; m < N_MATRICES; m++) TRY(remeasure_slow(network, probe, &network->matrices[m], &n));
         if (n == 0 || network->over || (i >= N_AGAIN - 1 && n >= before)) break;
         before = n;
     }
@@ -334,7 +377,7 @@ static err_t measure_all(network_t *network, const probe_t *probe)
 {
     double worst = 0;
     for (int64_t i = 0; i < (int64_t)network->n * network->n; i++)
-        if (network->per_byte[i] > worst) worst = network->per_byte[i];
+        worst = fmax(worst, network->matrices[PER_BYTE].sec[i]);
     const double fits = worst > 0 ? 0.05 / worst : (double)probe->n_bytes;
     const int64_t n_bytes = fits < 4096                     ? 4096
                             : fits < (double)probe->n_bytes ? (int64_t)fits
@@ -346,13 +389,12 @@ static err_t measure_all(network_t *network, const probe_t *probe)
 /* On rank 0. */
 static err_t judge_times(network_t *network)
 {
-    const network_unit_t *const units[] = {&network_latency, &network_bandwidth};
-    const double *const matrices[] = {network->latency, network->per_byte};
-    const double slacks[] = {network->slack[0], network->slack[1]};
-    for (int i = 0; i < 2; i++) {
+    static const network_unit_t *const units[N_MATRICES] = {&network_latency, &network_bandwidth};
+    for (int i = 0; i < N_MATRICES; i++) {
+        const matrix_t *matrix = &network->matrices[i];
         pairs_t pairs;
-        TRY(pairs_judge(matrices[i], network->n, slacks[i], &pairs));
-        network_judge(network->check, &pairs, matrices[i], units[i]);
+        TRY(pairs_judge(matrix->sec, network->n, matrix->slack, &pairs));
+        network_judge(network->check, &pairs, matrix->sec, units[i]);
         pairs_free(&pairs);
     }
     return ERR_OK;
@@ -371,11 +413,8 @@ static err_t find_slack(network_t *network, double share)
         if (strstr(text, rdma[i])) mine[0] = 0;
     TRY(comm_allreduce(network->check->comm, mine, 2, DTYPE_I32, COMM_MAX, "comparing transports"));
     if (!mine[0]) network->check->link_bits_per_sec = 0; /* of another link than MPI uses */
-    memcpy(network->slack,
-           !mine[0]  ? rdma_slack
-           : mine[1] ? busy_slack
-                     : socket_slack,
-           sizeof network->slack);
+    const double *slack = !mine[0] ? rdma_slack : mine[1] ? busy_slack : socket_slack;
+    for (int i = 0; i < N_MATRICES; i++) network->matrices[i].slack = slack[i];
     return ERR_OK;
 }
 
@@ -515,10 +554,13 @@ static err_t network_alloc(network_t *network)
 {
     int64_t n = network->n, n_all = n * n;
     TRY(mem_new_array(n, sizeof *network->leaders, "hosts", &network->leaders));
-    TRY(mem_new_array(n_all, sizeof *network->latency, "times of pairs", &network->latency));
-    TRY(mem_new_array(n_all, sizeof *network->per_byte, "times of pairs", &network->per_byte));
     TRY(mem_new_array(n_all, sizeof *network->alone, "pairs measured again", &network->alone));
-    for (int64_t i = 0; i < n_all; i++) network->latency[i] = network->per_byte[i] = NAN;
+    for (int m = 0; m < N_MATRICES; m++) {
+        matrix_t *matrix = &network->matrices[m];
+        TRY(mem_new_array(n_all, sizeof *matrix->sec, "times of pairs", &matrix->sec));
+        TRY(mem_new_array(n_all, sizeof *matrix->suspect, "pairs that looked slow", &matrix->suspect));
+        for (int64_t i = 0; i < n_all; i++) matrix->sec[i] = NAN;
+    }
     check_leaders(network->check, network->leaders);
     return ERR_OK;
 }
@@ -538,9 +580,11 @@ static err_t network_run(check_t *check)
     if (err == ERR_OK) err = network_measure(&network);
     if (err == ERR_OK) reach_report_counters(check);
     mem_free(&network.leaders);
-    mem_free(&network.latency);
-    mem_free(&network.per_byte);
     mem_free(&network.alone);
+    for (int m = 0; m < N_MATRICES; m++) {
+        mem_free(&network.matrices[m].sec);
+        mem_free(&network.matrices[m].suspect);
+    }
     return err;
 }
 
