@@ -226,39 +226,46 @@ static err_t check_content(check_t *check, const char *where)
 /* ---- The check ---- */
 static const char own_binary[] = "/proc/self/exe"; /* needs no probe: it is running */
 
-enum { HASH_TEXT = 40, READ_BYTES = 1 << 16 };
+enum { HASH_TEXT = 40 };
 
-static err_t hash_file(const char *path, char out[HASH_TEXT])
+/* Of blocks from the first, which has a build's number, to the last; of all if there are no more than n_blocks. */
+static err_t hash_file(const char *path, int64_t n_blocks, uint64_t *out)
 {
-    char buffer[READ_BYTES];
-    size_t n;
+    enum { BLOCK = 1 << 20 };
     XXH3_state_t *state = XXH3_createState();
-    FILE *file = fopen(path, "re");
-    int why = errno;
-    bool ok = state && file && XXH3_64bits_reset(state) == XXH_OK;
-    while (ok && (n = fread(buffer, 1, sizeof buffer, file)) > 0)
-        ok = XXH3_64bits_update(state, buffer, n) == XXH_OK;
-    if (file && ferror(file)) {
-        why = errno;
-        ok = false;
+    char *block = NULL;
+    struct stat info;
+    const int fd = open(path, O_RDONLY | O_CLOEXEC);
+    int why = fd < 0 || fstat(fd, &info) != 0 ? errno : 0;
+    bool ok = !why && state && XXH3_64bits_reset(state) == XXH_OK &&
+              mem_new_array(BLOCK, 1, "a file to hash", &block) == ERR_OK;
+    const int64_t size = ok ? info.st_size : 0, last = size - BLOCK, n_all = (size + BLOCK - 1) / BLOCK;
+    ok = ok && XXH3_64bits_update(state, &size, sizeof size) == XXH_OK;
+    for (int64_t i = 0; ok && i < (n_all <= n_blocks ? n_all : n_blocks); i++) {
+        size_t n = 0;
+        why = fs_read_all(fd, n_all <= n_blocks ? i * BLOCK : last * i / (n_blocks - 1), block, BLOCK, &n);
+        ok = !why && XXH3_64bits_update(state, block, n) == XXH_OK;
     }
-    if (ok) snprintf(out, HASH_TEXT, "%016" PRIx64, (uint64_t)XXH3_64bits_digest(state));
-    if (file) fclose(file);
+    if (ok) *out = XXH3_64bits_digest(state);
+    if (fd >= 0) close(fd);
+    mem_free(&block);
     XXH3_freeState(state);
-    if (!ok) RAISE(ERR_DATA, "cannot read '%s': %s", path, strerror(why));
+    if (!ok) RAISE(ERR_DATA, "cannot read '%s': %s", path, strerror(why ? why : ENOMEM));
     return ERR_OK;
 }
 
 /* The hash of a file that every host needs; a host that cannot read it reports that. */
 static void compare_file(check_t *check, const char *name, const char *path, const char *advice)
 {
-    char hash[HASH_TEXT] = "";
+    char text[HASH_TEXT] = "";
+    uint64_t hash = 0;
     bool speaks = check_host(check).speaks, own = strcmp(path, own_binary) == 0;
     err_t err = speaks && !own ? process_probe(path, check->options->shared_timeout_sec) : ERR_OK;
     if (err != ERR_OK) advice = check_hung_advice;
-    if (err == ERR_OK && speaks) err = hash_file(path, hash);
+    if (err == ERR_OK && speaks) err = hash_file(path, INT64_MAX, &hash);
     if (err != ERR_OK) check_line(check, check_host(check), name, CHECK_FAIL, advice, "%s", err_message());
-    check_same(check, name, CHECK_FAIL, advice, err == ERR_OK ? hash : NULL);
+    if (speaks) snprintf(text, sizeof text, "%016" PRIx64, hash);
+    check_same(check, name, CHECK_FAIL, advice, err == ERR_OK ? text : NULL);
 }
 
 /* ---- The bytes of libraries ---- */
@@ -299,32 +306,6 @@ static int by_item(const void *a, const void *b)
     return order ? order : strcmp(x->path, y->path);
 }
 
-/* Small files whole; of larger ones, which have some hundred MB of kernels for GPUs, blocks from the first, with the build's
- * number, to the last. */
-static bool hash_library(const char *path, uint64_t *out)
-{
-    enum { BLOCK = 1 << 20, N_BLOCKS = 16 };
-    XXH3_state_t *state = XXH3_createState();
-    char *block = NULL;
-    struct stat info;
-    const int fd = open(path, O_RDONLY | O_CLOEXEC);
-    bool ok = state && fd >= 0 && fstat(fd, &info) == 0 && XXH3_64bits_reset(state) == XXH_OK &&
-              mem_new_array(BLOCK, 1, "a library", &block) == ERR_OK;
-    const int64_t size = ok ? info.st_size : 0, last = size - BLOCK;
-    const bool whole = size <= (int64_t)N_BLOCKS * BLOCK;
-    ok = ok && XXH3_64bits_update(state, &size, sizeof size) == XXH_OK;
-    for (int64_t i = 0; ok && i < (whole ? (size + BLOCK - 1) / BLOCK : N_BLOCKS); i++) {
-        size_t n;
-        const int64_t at = whole ? i * BLOCK : last * i / (N_BLOCKS - 1);
-        ok = fs_read_all(fd, at, block, BLOCK, &n) == 0 && XXH3_64bits_update(state, block, n) == XXH_OK;
-    }
-    if (ok) *out = XXH3_64bits_digest(state);
-    if (fd >= 0) close(fd);
-    mem_free(&block);
-    XXH3_freeState(state);
-    return ok;
-}
-
 err_t versions_add_libraries(check_t *check, const char *maps)
 {
     char line[FS_PATH_MAX + 128];
@@ -347,7 +328,8 @@ err_t versions_add_libraries(check_t *check, const char *maps)
         snprintf(item, sizeof item, of_item > 1 ? "%s #%d" : "%s", library->item, (int)of_item);
         if (library->replaced)
             snprintf(hash, sizeof hash, "replaced after it was loaded");
-        else if (hash_library(library->path, &value))
+        else if (hash_file(library->path, 16, &value) ==
+                 ERR_OK) /* of some hundred MB of kernels for GPUs, a part */
             snprintf(hash, sizeof hash, "%016" PRIx64, value);
         const char *name = strrchr(library->path, '/') + 1;
         const bool has_more = strcmp(name, library->item) != 0;
