@@ -120,7 +120,7 @@ faults() {
     row "libdnnl of the same version with other bytes" 0 '^warn node3 libraries libdnnl' versions
     row "its products take 10 % longer (LD_PRELOAD), level 2" 0 '^warn node3 GEMM' speed "${slow[@]}" -x SGEMM="2 slow 10" \
         -- --level 2
-    row "20 % longer, level 2" 1 '^fail node3 GEMM' speed "${slow[@]}" -x SGEMM="2 slow 20" -- --level 2
+    row "25 % longer, level 2" 1 '^fail node3 GEMM' speed "${slow[@]}" -x SGEMM="2 slow 25" -- --level 2
     row "wrong products now and then" 1 '^fail node3 results' speed "${slow[@]}" -x SGEMM="2 wrong" -- --level 2
     cluster_net node3 ip address add 10.77.0.2/16 dev eth0
     fault_later cluster_net node3 ip address del 10.77.0.2/16 dev eth0
