@@ -125,7 +125,6 @@ typedef enum check_rule {
     CHECK_SAME,    /* of the job, to be the same on all hosts: a profile does not have it */
     CHECK_EQUAL,   /* of the machine, to be the same on all hosts; the minority is named */
     CHECK_SPEED,   /* more is better: CHECK_SLOW below the others is a warning, CHECK_SLOWER a failure */
-    CHECK_KNOWN,   /* compared with the profile alone */
 } check_rule_t;
 #define CHECK_SLOW   0.05
 #define CHECK_SLOWER 0.15
@@ -136,10 +135,11 @@ typedef struct check_fact {
      * share a row; of a speed, the kind of hardware. "": the only one. */
     const char *item;
     check_rule_t rule;
-    check_status_t unequal; /* of CHECK_SAME and CHECK_EQUAL: the status of hosts that differ */
-    check_status_t alone;   /* of itself, where all hosts are alike: a limit that is too low everywhere */
-    double value;           /* NAN: the text is compared */
-    double tolerance;       /* relative difference up to which values are equal; in profiles too */
+    check_status_t
+        unequal; /* of CHECK_SAME and CHECK_EQUAL: the status of hosts that differ; CHECK_OK: they may */
+    check_status_t alone; /* of itself, where all hosts are alike: a limit that is too low everywhere */
+    double value;         /* NAN: the text is compared */
+    double tolerance;     /* relative difference up to which values are equal; in profiles too */
 } check_fact_t;
 
 /* Adds a fact. Texts are copied.

@@ -313,7 +313,7 @@ static err_t judge_among_hosts(const usual_t *usual, check_line_t *line, check_s
                           ? same_value(line, usual->line->value, usual->line->found, usual->line->tolerance)
                           : !line->found[0];
     /* A host that is as the profile says is right, whatever the others are. */
-    if (line->rule == CHECK_KNOWN || unequal == CHECK_OK || same || usual->entry) return ERR_OK;
+    if (unequal == CHECK_OK || same || usual->entry) return ERR_OK;
     if (unequal > line->status) line->status = unequal;
     return arena_format(texts, text, "; %s has %s", usual->host,
                         usual->line ? shown(usual->line->found) : "none");
