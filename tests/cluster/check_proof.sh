@@ -44,13 +44,6 @@ cd "$tests/../.."
 proof_begin
 wrong=0 hosts=node1:1,node2:1,node3:1,node4:1
 
-# As in bats.
-# shellcheck disable=SC2034 # jobs.bash's
-run() { # COMMAND...
-    status=0
-    output=$("$@" 2>&1 3>&-) || status=$?
-}
-
 # Checks the hosts, mends the fault, and prints a row: what is wrong must match WORDS. Options of run.sh stand before --.
 row() { # FAULT CODE WORDS CHECKS [OF RUN.SH...] [-- OF DPTRAIN CHECK...]
     local fault=$1 code=$2 words=$3 checks=$4 of_run=() found

@@ -49,14 +49,6 @@ proof_begin
 wrong=0 BATS_TEST_DESCRIPTION="between the faults"
 hosts=node1:1,node2:1,node3:1,node4:1
 
-# As in bats.
-# shellcheck disable=SC2034 # jobs.bash's
-run() { # COMMAND...
-    status=0
-    output=$("$@" 2>&1 3>&-) || status=$?
-    mapfile -t lines <<<"$output"
-}
-
 # Adds a row of the table from status, output and seconds, with the first line that contains WORDS, which must exist.
 row() { # FAULT FOUND_BY CODE WORDS
     local line shown=${2/ $hosts/}

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 # shellcheck shell=bash disable=SC2034,SC2154 # variables of the proofs; work is make_work's
-# What the proofs on hosts of namespaces share: options that are lists, start and end. Sourced after scripts/lib.sh and
+# What the proofs on hosts of namespaces share: options that are lists, start and end, run. Sourced after scripts/lib.sh and
 # cluster.bash.
 
 # Fails unless VALUE is a list of the WORDS, which are separated by |.
@@ -18,4 +18,11 @@ proof_begin() {
     make_work proof
     trap '((BASHPID != $$)) || { cluster_down; rm -rf "$work"; }' EXIT
     exec 3>&2
+}
+
+# As in bats.
+run() { # COMMAND...
+    status=0
+    output=$("$@" 2>&1 3>&-) || status=$?
+    mapfile -t lines <<<"$output"
 }

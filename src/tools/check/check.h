@@ -7,6 +7,8 @@
 #ifndef TOOLS_CHECK_CHECK_H
 #define TOOLS_CHECK_CHECK_H
 
+#include <sched.h>
+
 #include "cluster/session/runtime.h"
 #include "text/opt.h"
 
@@ -39,6 +41,7 @@ typedef struct check_rank {
     int host, local_rank;
     int twin; /* 1, 2, …: number among hosts with the same name; 0: the name is unique */
     char host_name[TOPO_HOST_MAX + 8];
+    cpu_set_t cpus; /* that it may use; empty: unknown, as where the kernel has more CPUs than a set */
 } check_rank_t;
 
 /* What the network interface of this host and its TCP have counted; -1: unknown. */

@@ -259,8 +259,7 @@ static const double idle_sec = 0.4, compute_sec = 0.2;
 
 /* A rank, exchanged between ranks. */
 typedef struct load_rank {
-    int host, pid;
-    cpu_set_t cpus;
+    int pid;
     char machine[TOPO_HOST_MAX]; /* hosts of --ranks-per-host have the same */
 } load_rank_t;
 
@@ -275,8 +274,8 @@ static void find_host(const check_t *check, const load_rank_t *all, load_host_t 
     const load_rank_t *me = &all[check->comm->rank];
     for (int r = 0; r < check->comm->size; r++) {
         if (strcmp(all[r].machine, me->machine) == 0) host->pids[host->n_pids++] = all[r].pid;
-        if (all[r].host != check->host) continue;
-        CPU_OR(&host->cpus, &host->cpus, &all[r].cpus);
+        if (check->ranks[r].host != check->host) continue;
+        CPU_OR(&host->cpus, &host->cpus, &check->ranks[r].cpus);
         host->n_ranks++;
     }
 }
@@ -344,10 +343,9 @@ static err_t load_run(check_t *check)
         check_line(check, check_job(check), "CPUs", CHECK_SKIP, NULL, "hosts are simulated");
         return ERR_OK;
     }
-    load_rank_t mine = {.host = check->host, .pid = getpid()}, *all = NULL;
+    load_rank_t mine = {.pid = getpid()}, *all = NULL;
     load_host_t host = {.n_ranks = 0};
     memcpy(mine.machine, comm->topo.host_name, sizeof mine.machine);
-    if (sched_getaffinity(0, sizeof mine.cpus, &mine.cpus) != 0) CPU_ZERO(&mine.cpus);
     err_t err = mem_new_array(comm->size, sizeof *all, "processes", &all);
     if (err == ERR_OK) err = mem_new_array(comm->size, sizeof *host.pids, "processes", &host.pids);
     TRY_OUT(err, comm_agree(comm, err, what));

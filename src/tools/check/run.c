@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Runs the selected checks, gathers their lines and shows them. The error of a check becomes a line, unless
  * communication was lost. */
+#include <sched.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -41,6 +42,7 @@ static err_t find_ranks(check_t *check)
     const topo_t *topo = &check->comm->topo;
     check_rank_t mine = {.host = topo->host, .local_rank = topo->local_rank};
     memcpy(mine.host_name, topo->host_name, sizeof topo->host_name);
+    if (sched_getaffinity(0, sizeof mine.cpus, &mine.cpus) != 0) CPU_ZERO(&mine.cpus);
     err_t err = mem_new_array(check->comm->size, sizeof *check->ranks, "the hosts of ranks", &check->ranks);
     TRY(comm_agree(check->comm, err, "finding the ranks"));
     TRY(comm_allgather(check->comm, &mine, sizeof mine, check->ranks, "finding the ranks"));

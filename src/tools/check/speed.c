@@ -455,36 +455,21 @@ static err_t measure_suspects(speed_t *s, speed_job_t *job)
 typedef struct speed_cpus {
     speed_cpu_t *cpu;
     int n;
-    cpu_set_t all;
 } speed_cpus_t;
 
-typedef struct rank_cpus {
-    int64_t host;
-    cpu_set_t set;
-} rank_cpus_t;
-
-/* Collective. */
 static err_t find_cpus(const check_t *check, speed_cpus_t *out)
 {
-    comm_t *comm = check->comm;
-    rank_cpus_t mine = {.host = check->host}, *all = NULL;
+    const check_rank_t *me = &check->ranks[check->comm->rank];
     int n_same = 0, before = 0, n = 0;
-    if (sched_getaffinity(0, sizeof mine.set, &mine.set) != 0) CPU_ZERO(&mine.set);
-    out->all = mine.set;
-    err_t err = mem_new_array(comm->size, sizeof *all, what, &all);
-    if (err == ERR_OK) err = mem_new_array(CPU_SETSIZE, sizeof *out->cpu, what, &out->cpu);
-    TRY_OUT(err, comm_agree(comm, err, what));
-    TRY_OUT(err, comm_allgather(comm, &mine, sizeof mine, all, what));
-    for (int r = 0; r < comm->size; r++) {
-        if (all[r].host != mine.host || !CPU_EQUAL(&all[r].set, &mine.set)) continue;
-        before += r < comm->rank;
+    TRY(mem_new_array(CPU_SETSIZE, sizeof *out->cpu, what, &out->cpu));
+    for (int r = 0; r < check->comm->size; r++) {
+        if (check->ranks[r].host != me->host || !CPU_EQUAL(&check->ranks[r].cpus, &me->cpus)) continue;
+        before += r < check->comm->rank;
         n_same++;
     }
     for (int cpu = 0; cpu < CPU_SETSIZE; cpu++)
-        if (CPU_ISSET((size_t)cpu, &mine.set) && n++ % n_same == before) out->cpu[out->n++].cpu = cpu;
-out:
-    mem_free(&all);
-    return err;
+        if (CPU_ISSET((size_t)cpu, &me->cpus) && n++ % n_same == before) out->cpu[out->n++].cpu = cpu;
+    return ERR_OK;
 }
 
 static void pin(int cpu)
@@ -493,6 +478,12 @@ static void pin(int cpu)
     CPU_ZERO(&one);
     CPU_SET((size_t)cpu, &one);
     sched_setaffinity(0, sizeof one, &one);
+}
+
+static void unpin(const check_t *check)
+{
+    const cpu_set_t *all = &check->ranks[check->comm->rank].cpus;
+    sched_setaffinity(0, sizeof *all, all);
 }
 
 /* Measures each CPU, then again those that look slow. */
@@ -517,7 +508,7 @@ static err_t measure_cpus(speed_t *s, speed_cpus_t *cpus)
         for (int i = 0; i < cpus->n; i++) scratch[i] = cpus->cpu[i].rate;
         median = stats_upper_median(scratch, cpus->n);
     }
-    sched_setaffinity(0, sizeof cpus->all, &cpus->all);
+    unpin(s->check);
     if (err == ERR_OK && cpus->n > 0) speed_judge_cpus(s->check, cpus->cpu, cpus->n, scratch);
     mem_free(&scratch);
     return err;
@@ -549,7 +540,7 @@ static err_t burn_second(speed_t *s, const speed_cpus_t *cpus, hd_buffer_t *y, i
         }
         sec += (s->gpu ? clock_sec() : clock_thread_sec()) - start;
         n += (double)n_done;
-        if (cpus->n > 0 && !s->gpu) sched_setaffinity(0, sizeof cpus->all, &cpus->all);
+        if (cpus->n > 0 && !s->gpu) unpin(s->check);
 #pragma omp critical
         {
             s->n_products += n_done;
@@ -712,8 +703,8 @@ static err_t speed_run(check_t *check)
     err_t err = check->options->level > 1 ? progress_watch() : ERR_OK;
     if (err == ERR_OK) err = open_speed(&s);
     if (err == ERR_OK) err = alloc_job(check, &job);
-    err = comm_agree(check->comm, err, what);
     if (err == ERR_OK) err = find_cpus(check, &cpus);
+    err = comm_agree(check->comm, err, what);
     if (err == ERR_OK) err = measure_all(&s, &job, &cpus);
     progress_unwatch();
     free_products(&s);

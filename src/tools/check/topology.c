@@ -79,12 +79,12 @@ static void find_gpu(const char *pci, topology_facts_t *out)
 /* Reads the facts of this rank. */
 static void topology_read(const check_t *check, topology_facts_t *out)
 {
-    cpu_set_t mine, online, online_cores;
+    const cpu_set_t mine = check->ranks[check->comm->rank].cpus;
+    cpu_set_t online, online_cores;
     memset(out, 0, sizeof *out);
     out->host = check->host;
     out->gpu_node = -1;
-    out->known = sched_getaffinity(0, sizeof mine, &mine) == 0;
-    if (!out->known) CPU_ZERO(&mine);
+    out->known = CPU_COUNT(&mine) > 0;
     if (!read_list("/sys/devices/system/cpu/online", &online)) online = mine;
     find_cores(&online, &online_cores);
     find_cores(&mine, &out->cores);

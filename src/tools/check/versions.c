@@ -226,7 +226,8 @@ static err_t check_content(check_t *check, const char *where)
 /* ---- The check ---- */
 static const char own_binary[] = "/proc/self/exe"; /* needs no probe: it is running */
 
-enum { HASH_TEXT = 40 };
+/* Of a library, which may have some hundred MB of kernels for GPUs, so many blocks. */
+enum { HASH_TEXT = 40, LIBRARY_BLOCKS = 16 };
 
 /* Of blocks from the first, which has a build's number, to the last; of all if there are no more than n_blocks. */
 static err_t hash_file(const char *path, int64_t n_blocks, uint64_t *out)
@@ -328,8 +329,7 @@ err_t versions_add_libraries(check_t *check, const char *maps)
         snprintf(item, sizeof item, of_item > 1 ? "%s #%d" : "%s", library->item, (int)of_item);
         if (library->replaced)
             snprintf(hash, sizeof hash, "replaced after it was loaded");
-        else if (hash_file(library->path, 16, &value) ==
-                 ERR_OK) /* of some hundred MB of kernels for GPUs, a part */
+        else if (hash_file(library->path, LIBRARY_BLOCKS, &value) == ERR_OK)
             snprintf(hash, sizeof hash, "%016" PRIx64, value);
         const char *name = strrchr(library->path, '/') + 1;
         const bool has_more = strcmp(name, library->item) != 0;
