@@ -339,25 +339,29 @@ static void report_connections(const hosts_t *hosts, reach_ports_t ports, int n_
     net_judge(check, hosts->net, hosts->subnets, hosts->n_subnets, !hosts->shared && n_fail == 0);
 }
 
-/* Not collective. Sends to each host in turn, so that few send to one at a time; where packets are lost, again: other traffic
+/* Not collective. Sends to each host in turn, so that few send to one at a time; then again where packets are lost: other traffic
  * is temporary. Ends long before the other hosts have waited too long. */
 static void send_to_all(const hosts_t *hosts)
 {
     const check_t *check = hosts->check;
     const int n = hosts->n, me = check->host, few = 4000 / (n - 1) < 100 ? 100 : 4000 / (n - 1);
     const int n_packets = (few < 1500 ? few : 1500) * (check->options->level > 1 ? 8 : 1);
+    const int n_rounds = pairs_rounds(n);
     const double end = clock_sec() + fmin(all_paths_sec, check->options->runtime.timeout_sec / 4);
-    for (int round = 0; round < pairs_rounds(n) && clock_sec() < end; round++) {
-        const int h = pairs_partner(n, round, me), port = hosts->all[hosts->leaders[h]].port;
+    for (int i = 0; i < 3 * n_rounds; i++) {
+        const double left = end - clock_sec();
+        const int h = pairs_partner(n, i % n_rounds, me), port = hosts->all[hosts->leaders[h]].port;
         const net_address_t *to = h == me || port == 0 ? NULL : address_of(hosts, h);
         reach_path_t *path = &hosts->paths[me * n + h];
-        for (int i = 0; to && i < 3 && (i == 0 || clock_sec() < end); i++) {
-            const reach_path_t again = reach_send(to, port, n_packets, path_sec);
-            const bool passes = path->stuck && again.full;
-            if (i == 0 || passes || (double)again.n_lost * path->n_sent < (double)path->n_lost * again.n_sent)
-                *path = again;
-            if (path->n_lost < 2 && !path->stuck) break;
-        }
+        const bool good = path->n_sent > 0 && path->n_lost < 2 && !path->stuck;
+        if (!to || left <= 0 || good) continue;
+        /* A host that loses packets must not take the time of those that follow. */
+        const double limit = i < n_rounds ? fmin(path_sec, 1.5 * left / (n_rounds - i)) : path_sec;
+        const reach_path_t again = reach_send(to, port, n_packets, limit);
+        const bool passes = path->stuck && again.full;
+        if (path->n_sent == 0 || passes ||
+            (double)again.n_lost * path->n_sent < (double)path->n_lost * again.n_sent)
+            *path = again;
     }
 }
 
