@@ -26,6 +26,7 @@ typedef struct counter {
     double sleep_sec;
     int64_t fail_at; /* 0: never */
     int64_t signal_at;
+    int64_t stretched[2]; /* calls that take much longer, as if another process had the CPU */
 } counter_t;
 
 static err_t count_run(void *context)
@@ -35,6 +36,7 @@ static err_t count_run(void *context)
     if (c->fail_at && c->n_runs >= c->fail_at) RAISE(ERR_DATA, "run %d", (int)c->n_runs);
     if (c->n_runs == c->signal_at) raise(SIGTERM);
     if (c->sleep_sec > 0) clock_sleep(c->sleep_sec);
+    if (c->n_runs == c->stretched[0] || c->n_runs == c->stretched[1]) clock_sleep(0.03);
     return ERR_OK;
 }
 
@@ -87,6 +89,22 @@ static void test_short(bench_t *bench)
     check_statistics(&r);
     bench_result_free(&r);
     OK_ALL(!r.sec && !r.batch, "freed");
+}
+
+/* In the warm-up: one call, or the first and one of the few that follow because it took so long. */
+static void test_stretched(bench_t *bench)
+{
+    static const int64_t stretched[][2] = {{1, 2}, {1, 3}, {5, 0}};
+    for (size_t i = 0; i < sizeof stretched / sizeof stretched[0]; i++) {
+        counter_t c = {.stretched = {stretched[i][0], stretched[i][1]}};
+        bench_work_t work = {.what = "stretched", .context = &c, .run = count_run};
+        bench_result_t r;
+        err_t err = bench_measure(bench, &work, 1, &r);
+        OK_ALL(err == ERR_OK && r.per_sample > 1,
+               "calls %d and %d of the warm-up are stretched: %d iterations per sample", (int)c.stretched[0],
+               (int)c.stretched[1], (int)r.per_sample);
+        bench_result_free(&r);
+    }
 }
 
 static void test_slowest(bench_t *bench)
@@ -179,9 +197,10 @@ int main(void)
     comm_options_t comm = {.name = "mpi", .timeout_sec = 60, .abort_job = abort_job};
     if (comm_open(&comm, &bench.comm) != ERR_OK) return 1;
     tap_quiet = bench.comm->rank != 0;
-    tap_plan(28);
+    tap_plan(31);
     bench.runtime.comm = bench.comm;
     test_short(&bench);
+    test_stretched(&bench);
     test_slowest(&bench);
     test_prepare(&bench);
     test_finish(&bench);

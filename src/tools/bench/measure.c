@@ -116,7 +116,7 @@ void samples_summarise(samples_t *s, double precision, double *sorted, bench_res
     out->conclusive = n > 0 && samples_are_precise(sorted, n, precision);
 }
 
-enum { MAX_BATCH = 100, MAX_WARM_UP = 200, MAX_PER_SAMPLE = 1000, ENOUGH_SAMPLES = 20 };
+enum { MAX_BATCH = 100, MIN_WARM_UP = 3, MAX_WARM_UP = 200, MAX_PER_SAMPLE = 1000, ENOUGH_SAMPLES = 20 };
 enum { MIN_TURNS = 4, MAX_TURNS = 200, SETTLE_SAMPLES = 2 };
 static const double budget_sec = 2, quick_budget_sec = 0.25;
 static const double batch_sec = 0.05, warm_up_sec = 0.02;
@@ -199,39 +199,43 @@ static err_t run_samples(bench_t *bench, const work_state_t *s, int64_t n, doubl
     return ERR_OK;
 }
 
-/* Iterations per sample, if one takes `mean` seconds. */
-static int64_t enough_iterations(const work_state_t *s, double mean)
+/* Iterations per sample, if one takes `sec` seconds. */
+static int64_t enough_iterations(const work_state_t *s, double sec)
 {
     double margin_sec = s->work->finish ? device_margin_sec : clock_margin_sec;
-    if (s->work->prepare || mean >= margin_sec) return 1;
-    const double n = fmin(ceil(margin_sec / mean), MAX_PER_SAMPLE);
+    if (s->work->prepare || sec >= margin_sec) return 1;
+    const double n = fmin(ceil(margin_sec / sec), MAX_PER_SAMPLE);
     return sim_repeats((int)n);
 }
 
-/* Estimates the time of an iteration and sets per_sample and per_batch, the same on all ranks. */
+/* Estimates the time of an iteration, as the median of the slowest ranks' samples, which one that other load has stretched
+ * does not move; sets per_sample and per_batch, the same on all ranks. */
 static err_t warm_up(bench_t *bench, work_state_t *s)
 {
-    double sec[MAX_WARM_UP] = {0}, mean = 0;
+    double sec[MAX_WARM_UP + 1] = {0}, median = 0;
     int64_t n = 1;
     s->per_sample = 1;
     /* A sample of one iteration would mostly show the wait of `finish`, so later rounds use more. */
-    for (int i = 0; i < sim_repeats(s->work->finish ? 4 : 2); i++) {
-        if (i >= 2) s->per_sample = enough_iterations(s, mean);
+    for (int i = 0; i < sim_repeats(s->work->finish ? 4 : 3); i++) {
+        if (i >= 2) s->per_sample = enough_iterations(s, median);
         TRY(wait_for_ranks(bench, s));
         if (is_participant(bench, s)) TRY(run_samples(bench, s, n, sec, NULL));
         TRY(wait_for_ranks(bench, s));
-        double all[] = {0, stop_requested()};
-        for (int64_t k = 0; k < n; k++) all[0] += sec[k] / (double)n;
-        TRY(max_over_ranks(bench, all, 2));
-        if (all[1] > 0) return bench_raise_interrupted(bench);
-        mean = fmax(all[0], 1e-9);
+        sec[n] = stop_requested();
+        TRY(max_over_ranks(bench, sec, n + 1));
+        if (sec[n] > 0) return bench_raise_interrupted(bench);
+        median = fmax(stats_median(sec, n), 1e-9);
         /* The first round may include cold caches and library start-up: only a very long one counts. */
-        if (mean >= (i == 0 ? 10 : 1) * warm_up_sec) break;
-        n = (int64_t)(warm_up_sec / (mean * (double)(i < 1 ? 1 : enough_iterations(s, mean))));
-        n = n < 2 ? 2 : n > MAX_WARM_UP ? MAX_WARM_UP : n;
+        if (median >= (i == 0 ? 10 : 1) * warm_up_sec) break;
+        const int64_t n_before = n;
+        n = (int64_t)(warm_up_sec / (median * (double)(i < 1 ? 1 : enough_iterations(s, median))));
+        n = n < MIN_WARM_UP ? MIN_WARM_UP : n > MAX_WARM_UP ? MAX_WARM_UP : n;
+        /* Otherwise the first round was stretched, and left too few samples for this one. */
+        if (i > 0 && !s->work->finish && n < 2 * n_before) break;
+        memset(sec, 0, sizeof sec);
     }
-    s->per_sample = enough_iterations(s, mean);
-    s->sample_sec = mean * (double)s->per_sample;
+    s->per_sample = enough_iterations(s, median);
+    s->sample_sec = median * (double)s->per_sample;
     s->per_batch = (int64_t)((bench->turns ? turn_sec : batch_sec) / s->sample_sec);
     /* With --turns at least three: a single outlier does not move their median. */
     int64_t least = bench->turns && s->sample_sec < batch_sec ? 3 : 1;
