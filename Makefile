@@ -197,7 +197,7 @@ $(BUILD)/kernels/cpu/peak.o: CFLAGS_ALL += -ffp-contract=fast
 
 # Keep the compiler from turning `copy` into memcpy, which bypasses the caches above some size and would not be comparable with
 # the other three kernels.
-$(BUILD)/src/tools/bench/mem_arrays.o: CFLAGS_ALL += $(if $(findstring clang,$(shell $(CC) --version)),-fno-builtin,-fno-tree-loop-distribute-patterns)
+$(BUILD)/src/tools/bench/mem.o: CFLAGS_ALL += $(if $(findstring clang,$(shell $(CC) --version)),-fno-builtin,-fno-tree-loop-distribute-patterns)
 
 # Position-independent for simulated ranks.
 $(BUILD)/kernels/%.o: CFLAGS_ALL += -fPIC -fno-semantic-interposition

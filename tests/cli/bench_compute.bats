@@ -116,6 +116,17 @@ sound() { # CASE POINTS RANKS
     grep -qE '^  given +[0-9.]+ +triad +[0-9.]+[~!]? +[0-9.]+ +[0-9.]+ +0$' "$said"
 }
 
+@test "mem: the loops use the widest vectors, and copy is a loop like the others" {
+    [[ $dptrain != */build-san/* ]] || skip "the loops are looked at without sanitizers"
+    [[ $(nm "$dptrain" 2>&1) == *" t copy_avx2"* ]] || skip "this build has one version of the loops, or no symbols"
+    for loop in copy scale add triad; do
+        symbol=$(nm "$dptrain" | awk -v name="^${loop}_avx512" '$3 ~ name { print $3; exit }')
+        [ -n "$symbol" ]
+        code=$(objdump -d --no-show-raw-insn --disassemble="$symbol" "$dptrain")
+        [[ $code == *zmm* && $code != *memcpy* ]]
+    done
+}
+
 @test "mem: a working set for each cache that the kernel reports, and DRAM" {
     [[ -r /sys/devices/system/cpu/cpu0/cache/index0/size ]] || skip "this kernel tells nothing of its caches"
     bench 1 mem

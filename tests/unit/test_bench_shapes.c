@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* RUN np=0 : the quantities that bench counts (layers, FLOPs, bytes, working sets), and its checks, which
+/* RUN np=0 isa=avx2,avx512 : the quantities that bench counts (layers, FLOPs, bytes, working sets), and its checks, which
  * must detect wrong results. */
 #include <limits.h>
 #include <string.h>
