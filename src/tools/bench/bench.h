@@ -147,6 +147,11 @@ err_t bench_check_stop(bench_t *bench);
 void bench_print(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* The mark after a figure: "~" inconclusive, "!" disturbed, or "". bench_run prints the legend. */
 const char *bench_mark(const bench_result_t *result);
+/* If the point is disturbed, a line below its row: the best sample, which says more of the machine than the median then.
+ *
+ *   parts  of an iteration: the row shows the time of one
+ *   rate   at the median, as in the row */
+void bench_print_best(const bench_result_t *result, double parts, double rate, const char *unit);
 
 /* Write the "bench" record of a point (docs/records.md): begin, the key, metrics, the derived figures with
  * units in their names, end. begin returns NULL on all ranks but 0. bench_record_end is Collective and adds

@@ -59,6 +59,13 @@ const char *bench_mark(const bench_result_t *result)
     return result->disturbed ? "!" : result->conclusive ? "" : "~";
 }
 
+void bench_print_best(const bench_result_t *result, double parts, double rate, const char *unit)
+{
+    if (result->disturbed && result->min > 0)
+        bench_print("    best sample: %s, %s", figure_time(result->min / parts).text,
+                    figure_rate(rate * result->p50 / result->min, unit).text);
+}
+
 static void fill_nan(float *block, shape_t shape)
 {
     for (int64_t i = 0; block && i < shape_count(shape); i++) block[i] = NAN;
@@ -158,7 +165,8 @@ bench_rate_t bench_rate_of(const bench_t *bench, const bench_result_t *result, d
     return (bench_rate_t){.gflops = flops / 1e9,
                           .gflops_all = flops / 1e9 * bench->comm->size,
                           .peak_gflops = yardstick->flops / 1e9,
-                          .share_of_peak = yardstick->flops > 0 ? flops / yardstick->flops : NAN};
+                          .share_of_peak =
+                              yardstick->flops > 0 && !result->disturbed ? flops / yardstick->flops : NAN};
 }
 
 void bench_rate_json(const bench_rate_t *rate, json_t *j)

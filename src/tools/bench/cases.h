@@ -48,8 +48,9 @@ void bench_key_ranks(const bench_t *bench, const char *dtype, json_t *j);
 
 /* Rates of products. n_flops: per iteration of a rank. bench_rate_json does nothing if j is NULL. */
 typedef struct bench_rate {
-    double gflops, gflops_all;         /* per rank; of all ranks */
-    double peak_gflops, share_of_peak; /* of the yardstick, and per rank / that; unknown: 0, NAN */
+    double gflops, gflops_all; /* per rank; of all ranks */
+    double peak_gflops,
+        share_of_peak; /* of the yardstick, and per rank / that; unknown or disturbed: 0, NAN */
 } bench_rate_t;
 bench_rate_t bench_rate_of(const bench_t *bench, const bench_result_t *result, double n_flops,
                            const yardstick_t *yardstick);

@@ -12,6 +12,7 @@
 
 #include "base/mem.h"
 #include "cluster/hosts/machine.h"
+#include "text/figure.h"
 #include "text/opt.h"
 #include "tools/bench/cases.h"
 
@@ -81,6 +82,7 @@ typedef struct pairs {
     int64_t count;
     int n;          /* ranks */
     double *gbs;    /* [n × n]; NaN: not measured */
+    double *best;   /* [n × n]: GB/s of a disturbed pair's best sample; else NaN */
     topo_t *places; /* [n] */
 } pairs_t;
 
@@ -136,6 +138,9 @@ static err_t pairs_measure(pairs_t *p)
                 bool remote = p->places[from].host != p->places[to].host;
                 comm_rate_t rate = comm_rate(p->session, &pairs[i].call, results[i].p50, remote);
                 p->gbs[from * p->n + to] = p->gbs[to * p->n + from] = rate.busbw_gbs;
+                if (results[i].disturbed)
+                    p->best[from * p->n + to] = p->best[to * p->n + from] =
+                        rate.busbw_gbs * results[i].p50 / results[i].min;
                 p->session->n_points++;
                 err = comm_record(&pairs[i].call, &results[i], &rate, pairs[i].n_wrong, from, to);
             }
@@ -151,10 +156,13 @@ static void pairs_print_extreme(const pairs_t *p, const char *word, int at)
 {
     int a = at / p->n, b = at % p->n;
     const double line_rate = p->places[a].host != p->places[b].host ? p->session->line_rate_gbs : 0;
-    message_t share = {0};
-    if (line_rate > 0) message_append(&share, ", %.0f %% of the line rate", 100 * p->gbs[at] / line_rate);
+    message_t more = {0};
+    if (isfinite(p->best[at]))
+        message_append(&more, " ! (best sample: %.2f)", p->best[at]);
+    else if (line_rate > 0)
+        message_append(&more, ", %.0f %% of the line rate", 100 * p->gbs[at] / line_rate);
     bench_print("# %s pair: rank %d (%s) and rank %d (%s), %.2f GB/s each way%s", word, a,
-                p->places[a].host_name, b, p->places[b].host_name, p->gbs[at], share.text);
+                p->places[a].host_name, b, p->places[b].host_name, p->gbs[at], more.text);
 }
 
 static void pairs_print_matrix(const pairs_t *p)
@@ -172,7 +180,8 @@ static void pairs_print_matrix(const pairs_t *p)
         for (int b = 0; b < p->n; b++) {
             int at = a * p->n + b;
             bool none = isnan(p->gbs[at]);
-            if (b < n) table_cell(&table, none ? "-" : "%.2f", p->gbs[at]);
+            if (b < n)
+                table_cell(&table, none ? "-" : "%.2f%s", p->gbs[at], isfinite(p->best[at]) ? "!" : "");
             if (none) continue;
             if (slowest < 0 || p->gbs[at] < p->gbs[slowest]) slowest = at;
             if (fastest < 0 || p->gbs[at] > p->gbs[fastest]) fastest = at;
@@ -195,12 +204,13 @@ static err_t time_all_pairs(comm_session_t *session, const comm_what_t *what)
     p.count = comm_piece_count(what->test, session->sizes.max, what->type, p.n);
     if (p.count == 0) return ERR_OK;
     err_t err = mem_new_array(n_all, sizeof *p.gbs, "the matrix of pairs", &p.gbs);
+    if (err == ERR_OK) err = mem_new_array(n_all, sizeof *p.best, "the matrix of pairs", &p.best);
     if (err == ERR_OK) err = mem_new_array(p.n, sizeof *p.places, "the hosts of ranks", &p.places);
     err = comm_agree(comm, err, "preparing pairs");
     if (err == ERR_OK)
         err = comm_allgather(comm, &comm->topo, sizeof comm->topo, p.places, "finding the hosts of ranks");
     if (err == ERR_OK) {
-        for (int64_t i = 0; i < n_all; i++) p.gbs[i] = NAN;
+        for (int64_t i = 0; i < n_all; i++) p.gbs[i] = p.best[i] = NAN;
         bench_print("# all_pairs: GB/s each way while two ranks swap %lld bytes of %s and the others wait",
                     (long long)comm_message_bytes(what->test, p.count, what->type, p.n),
                     collective_type_names[what->type]);
@@ -208,6 +218,7 @@ static err_t time_all_pairs(comm_session_t *session, const comm_what_t *what)
         if (err == ERR_OK || session->bench->interrupted) pairs_print_matrix(&p);
     }
     mem_free(&p.places);
+    mem_free(&p.best);
     mem_free(&p.gbs);
     return err;
 }
@@ -256,6 +267,8 @@ static err_t measure_halves(comm_session_t *s, const comm_what_t *what, half_t h
         h->rate = comm_rate(s, &h->call, h->result.p50, s->bench->comm->topo.n_hosts > 1);
         s->busbw_sum += h->rate.busbw_gbs;
         s->n_busbw++;
+        s->undisturbed_sum += h->result.disturbed ? 0 : h->rate.busbw_gbs;
+        s->n_undisturbed += !h->result.disturbed;
         s->n_points++;
         err = comm_record(&h->call, &h->result, &h->rate, h->n_wrong, -1, -1);
     }
@@ -287,14 +300,17 @@ static err_t prepare_halves(comm_session_t *s, const comm_what_t *what, int64_t 
     return ERR_OK;
 }
 
-/* "  out-of-place~*": marks of one half. */
+/* "  out-of-place~*", "  in-place! (best 1.09 us)": marks of one half. */
 static void half_marks(const half_t *h, char *out, size_t n_bytes)
 {
+    char best[64] = "";
     out[0] = '\0';
     const char *mark = h->wanted ? bench_mark(&h->result) : "";
+    if (h->wanted && h->result.disturbed)
+        snprintf(best, sizeof best, " (best %s)", figure_time(h->result.min).text);
     if (mark[0] || h->rate.above_line_rate)
-        snprintf(out, n_bytes, "  %s%s%s", h->call.in_place ? "in-place" : "out-of-place", mark,
-                 h->rate.above_line_rate ? "*" : "");
+        snprintf(out, n_bytes, "  %s%s%s%s", h->call.in_place ? "in-place" : "out-of-place", mark,
+                 h->rate.above_line_rate ? "*" : "", best);
 }
 
 /* Whether the table has the shares of the line rate: its data crosses the network. */
@@ -307,7 +323,7 @@ static void comm_table_row(const comm_session_t *s, const comm_what_t *what, con
 {
     const comm_test_info_t *test = &comm_tests[what->test];
     const comm_call_t *call = &halves[halves[0].wanted ? 0 : 1].call;
-    char marks[2][48], algorithm[128];
+    char marks[2][128], algorithm[128];
     table_t *table = s->table;
     collective_algorithm(s->bench->comm, what->lane->by, algorithm, sizeof algorithm);
     table_cell(table, "%lld", (long long)call->n_bytes);
@@ -320,10 +336,12 @@ static void comm_table_row(const comm_session_t *s, const comm_what_t *what, con
         half_marks(&halves[i], marks[i], sizeof marks[i]);
     }
     for (int i = 0; i < 2 && shows_share(s); i++)
-        if (halves[i].wanted)
-            table_cell(table, "%.0f", 100 * halves[i].rate.busbw_gbs / s->line_rate_gbs);
-        else
+        if (!halves[i].wanted)
             table_cell(table, "N/A");
+        else if (halves[i].result.disturbed)
+            table_cell(table, "-");
+        else
+            table_cell(table, "%.0f", 100 * halves[i].rate.busbw_gbs / s->line_rate_gbs);
     table_cell(table, "%s%s%s", algorithm, marks[0], marks[1]);
     table_log(table);
 }
@@ -447,6 +465,13 @@ static void print_totals(const comm_session_t *session)
         bench_print("# Out of bounds values : not checked (--check 0)");
     if (session->n_busbw > 0)
         bench_print("# Avg bus bandwidth    : %g", session->busbw_sum / (double)session->n_busbw);
+    if (session->n_undisturbed == 0 && session->n_busbw > 0)
+        bench_print("# Avg of undisturbed   : -, all %lld points are disturbed (!)",
+                    (long long)session->n_busbw);
+    else if (session->n_undisturbed < session->n_busbw)
+        bench_print("# Avg of undisturbed   : %g, without %lld of %lld points that are disturbed (!)",
+                    session->undisturbed_sum / (double)session->n_undisturbed,
+                    (long long)(session->n_busbw - session->n_undisturbed), (long long)session->n_busbw);
     if (session->options->expect_busbw > 0 && session->busbw_max > 0)
         bench_print("# Max bus bandwidth    : %g at %lld bytes, at least %g expected %s", session->busbw_max,
                     (long long)session->busbw_max_bytes, session->options->expect_busbw,
@@ -463,7 +488,8 @@ static err_t comm_table(comm_session_t *session, comm_test_t test, comm_lane_t *
 {
     comm_what_t what = {.test = test, .lane = lane, .peer = bisection_peer(session->bench->comm)};
     session->busbw_sum = session->busbw_max = 0;
-    session->n_busbw = session->n_points = session->n_wrong = 0;
+    session->n_busbw = session->n_points = session->n_wrong = session->n_undisturbed = 0;
+    session->undisturbed_sum = 0;
     session->above_line_rate = false;
     table_t table = {0};
     session->table = &table;

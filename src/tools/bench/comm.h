@@ -158,9 +158,9 @@ typedef struct comm_session {
     uint64_t n_checks;                     /* so far; seeds the data */
     int64_t n_measured;                    /* calls */
     /* Of the table being printed: */
-    double busbw_sum, busbw_max;
-    int64_t busbw_max_bytes; /* message size of busbw_max */
-    int64_t n_busbw, n_points, n_wrong;
+    double busbw_sum, busbw_max, undisturbed_sum;
+    int64_t busbw_max_bytes;                           /* message size of busbw_max */
+    int64_t n_busbw, n_points, n_wrong, n_undisturbed; /* n_busbw, n_undisturbed: of the sums */
     bool above_line_rate;
     table_t *table;
 } comm_session_t;

@@ -290,6 +290,7 @@ static err_t report_pass(const conv_t *c, const subject_t *s, const bench_op_t *
     table_cell(c->table, "%s", algorithm_of(op, pass));
     table_cell(c->table, "%lld", (long long)n_wrong);
     table_log(c->table);
+    bench_print_best(result, 1, rate.gflops, "GFLOP/s");
     char operator[OP_KEY_MAX];
     json_t *j = bench_record_begin(c->bench, "conv", op_pass_names[pass]);
     if (j) {

@@ -252,6 +252,7 @@ static err_t gemm_show_points(gemm_t *g)
         bench_rate_cells(g->table, &p->result, &rate);
         table_cell(g->table, "%lld", (long long)p->n_wrong);
         table_log(g->table);
+        bench_print_best(&p->result, 1, rate.gflops, "GFLOP/s");
         json_t *j = bench_record_begin(g->bench, "gemm", "gemm");
         if (j) {
             json_string(j, "shape", p->shape.name);

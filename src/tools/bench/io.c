@@ -374,6 +374,7 @@ static err_t io_report(const task_t *task, const bench_result_t *result, int64_t
     table_cell(table, "%.3f", gbs * n_ranks);
     table_cell(table, "%lld", (long long)n_wrong);
     table_log(table);
+    bench_print_best(result, 1, gbs, "GB/s");
     json_t *j = bench_record_begin(bench, "io", a->test);
     if (j) {
         json_int(j, "bytes", a->n_bytes);

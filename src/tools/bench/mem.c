@@ -246,6 +246,7 @@ static err_t mem_device_report(bench_t *bench, const copy_t *c, const bench_resu
     table_cell(c->table, "%.2f", gbs * bench->comm->size);
     table_cell(c->table, "%lld", (long long)n_wrong);
     table_log(c->table);
+    bench_print_best(result, 1, gbs, "GB/s");
     json_t *j = bench_record_begin(bench, "mem", kinds[c->kind].test);
     if (j) {
         json_string(j, "level", "GPU");
@@ -363,6 +364,7 @@ static err_t report_loop(bench_t *bench, const mem_level_t *level, const loop_t 
     table_cell(loop->table, "%.2f", gbs * bench->comm->size);
     table_cell(loop->table, "%lld", (long long)n_wrong);
     table_log(loop->table);
+    bench_print_best(result, (double)a->repeat, gbs, "GB/s");
     json_t *j = bench_record_begin(bench, "mem", name);
     if (j) {
         json_string(j, "level", level->name);
@@ -493,6 +495,7 @@ static err_t report_fresh(bench_t *bench, const fresh_t *f, const char *pages, d
     table_cell(table, "%.4f", n_faults / n_pages);
     table_cell(table, "%lld", (long long)f->n_wrong);
     table_log(table);
+    bench_print_best(result, n_pages, gbs, "GB/s");
     json_t *j = bench_record_begin(bench, "mem", "fresh_pages");
     if (j) {
         json_string(j, "advice", pages);

@@ -268,6 +268,13 @@ static err_t step_report(step_bench_t *s)
         err = step_report_row(s, s->list[i].mode, s->list[i].n_ranks, &table);
     if (err == ERR_OK && scaled) err = step_report_row(s, STRONG, size, &table);
     if (err == ERR_OK) table_log(&table);
+    for (int i = 0; i < s->n && err == ERR_OK; i++) {
+        const arrangement_t *a = &s->list[i];
+        const bench_result_t *r = &s->results[i];
+        if (r->disturbed)
+            bench_print("%s, %d rank%s", mode_names[a->mode], a->n_ranks, a->n_ranks > 1 ? "s" : "");
+        bench_print_best(r, 1, rate_of(a, r), "images/s");
+    }
     table_free(&table);
     if (err != ERR_OK || !scaled) return err;
     bench_print("weak: time of 1 rank / time; strong: time of 1 rank / (ranks x time); alone: time of "
