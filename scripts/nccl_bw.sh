@@ -34,7 +34,7 @@ Options as in nccl-tests:
   -d, --datatype LIST    int8 uint8 int32 uint32 int64 uint64 half float double bfloat16, separated by commas, or all
                          [float]
   -o, --op LIST          sum prod max min avg, or all [sum]
-  -r, --root RANK        root of broadcast and reduce [0]
+  -r, --root RANK        root of broadcast, reduce, gather and scatter [0]
   -c, --check N          check every element of a call before each point; 0: do not [1]
   -T, --timeout SEC      end the job if a call takes longer [300]
   -p, --parallel_init 1  always: every rank is a process
@@ -45,8 +45,8 @@ Those that change nothing here, with a line that says why:
 Additional options:
   -np N                  number of processes [slots of HOSTFILE, or GPUs or cores of this machine]
   -H LIST                hosts: a:8,b:8
-  --test LIST            all_reduce all_gather reduce_scatter broadcast reduce alltoall sendrecv bisection
-                         all_pairs, separated by commas, or all [all_reduce]
+  --test LIST            all_reduce all_gather reduce_scatter broadcast reduce gather scatter alltoall alltoallv
+                         hypercube sendrecv bisection all_pairs, separated by commas, or all [all_reduce]
   --expect-busbw GB/s    exit code 1 if a test stays below: its largest busbw over all sizes, each from the median time
   --out FILE             append the records to this file [runs/nccl_bw-DATE.jsonl]
   -h, --help             show this help
@@ -63,6 +63,7 @@ known_long='--minbytes --maxbytes --stepfactor --stepbytes --datatype --op --roo
  --iters --warmup_iters --run_cycles --agg_iters --average --cudagraph --report_cputime --blocking --local_register
  --parallel_init --report_timestamps --memory --per_iter_timing --per_iter_skip --cta_policy --stream_null --output_file
  --device_implementation --device_cta_count --unalign '
+tests=' all_reduce all_gather reduce_scatter broadcast reduce gather scatter alltoall alltoallv hypercube sendrecv '
 launch=() has_hosts=no np=0 per_host=0 per_process=1 given='' out='' bench=() ignored=() unlike=()
 
 # The words before the program's name, for run.sh; processes become ranks later.
@@ -85,9 +86,9 @@ launcher_words() { # WORDS...
 test_of_program() { # PROGRAM
     local name=${1##*/}
     name=${name%_mpi} name=${name%_perf}
-    case $name in
-    all_reduce | all_gather | reduce_scatter | broadcast | reduce | alltoall | sendrecv) bench+=("--test=$name") ;;
-    *) die 2 "$1 is not measured; the tests are all_reduce, all_gather, reduce_scatter, broadcast, reduce, alltoall, sendrecv" ;;
+    case $tests in
+    *" $name "*) bench+=("--test=$name") ;;
+    *) die 2 "$1 is not measured; the tests are${tests% }" ;;
     esac
 }
 
@@ -189,6 +190,8 @@ while [[ $# -gt 0 ]]; do
 done
 [[ -z ${NCCL_TESTS_SPLIT:-}${NCCL_TESTS_SPLIT_MASK:-} ]] ||
     die 2 "NCCL_TESTS_SPLIT: ranks are not split; measure a group alone by its own hostfile, or all links by --test bisection"
+[[ -z ${NCCL_TESTS_ALLTOALLV_MATRIX_FILE:-} && ${NCCL_TESTS_ALLTOALLV_SPREAD:-1} =~ ^1(\.0*)?$ ]] ||
+    die 2 "NCCL_TESTS_ALLTOALLV_…: alltoallv has nccl-tests' default pattern only; unset the variable"
 # nccl-tests counts processes with per_process ranks each.
 ranks=()
 if ((per_host > 0)); then

@@ -74,13 +74,15 @@ recorded() { # JQ's words, of all points
 @test "bench comm: every collective and type is correct between three GPUs, recorded as NCCL's" {
     bench_nccl 3 --comm nccl --test all -d float,half,bfloat16,int64 -b 1K -e 1K
     [ "$status" -eq 0 ]
-    [ "$(grep -c '# Out of bounds values : 0 OK' <<<"$output")" -eq 9 ]
+    [ "$(grep -c '# Out of bounds values : 0 OK' <<<"$output")" -eq 12 ]
     [[ "$output" == *"# all_reduce, nccl, NCCL 2."*": 3 ranks on 1 host"* ]]
-    # Five collectives in and out of place, three out of place only, and three pairs.
-    recorded 'length == 4 * (5 * 2 + 3 + 3) and all(.[]; .metrics.wrong == 0 and .key.communicator == "nccl" and
+    # Seven collectives in and out of place, four out of place only, and three pairs; hypercube needs 2 or 4 ranks.
+    [[ "$output" == *"# hypercube: skipped, 3 ranks"* ]]
+    recorded 'length == 4 * (7 * 2 + 4 + 3) and all(.[]; .metrics.wrong == 0 and .key.communicator == "nccl" and
         .key.ranks == 3 and (.metrics.algorithm | startswith("NCCL 2.")))'
-    recorded 'all(.[] | select(.test == "alltoall" or .test == "sendrecv"); .key.in_place | not)'
-    recorded 'all(.[]; ({all_reduce: (4 / 3), all_gather: (2 / 3), reduce_scatter: (2 / 3), alltoall: (2 / 3)}[.test]
+    recorded 'all(.[] | select(.test == "alltoall" or .test == "alltoallv" or .test == "sendrecv"); .key.in_place | not)'
+    recorded 'all(.[]; ({all_reduce: (4 / 3), all_gather: (2 / 3), reduce_scatter: (2 / 3), alltoall: (2 / 3),
+        alltoallv: (2 / 3), gather: (2 / 3), scatter: (2 / 3)}[.test]
         // 1) as $factor | (.metrics.busbw_gbs / .metrics.algbw_gbs / $factor - 1) | fabs < 1e-6)'
 }
 
@@ -88,8 +90,17 @@ recorded() { # JQ's words, of all points
     bench_nccl 2 --test all -d half -b 4K -e 4K -r 1 --inject 1:17
     [ "$status" -eq 1 ]
     # The root's input is its result, so all of them have a wrong element.
-    [ "$(grep -c '# wrong data: .* half; rank 1 on .*: element 17 of .* instead of ' <<<"$output")" -eq 14 ]
-    recorded 'length == 14 and all(.[]; .metrics.wrong == 1)'
+    [ "$(grep -c '# wrong data: .* half; rank 1 on .*: element 17 of .* instead of ' <<<"$output")" -eq 21 ]
+    recorded 'length == 21 and all(.[]; .metrics.wrong == 1)'
+}
+
+@test "bench comm: gather, scatter, alltoallv and hypercube between four GPUs, from another root" {
+    DPTRAIN_EMU_GPUS=4 bench_nccl 4 --test gather,scatter,alltoallv,hypercube -d float,int8 -b 4K -e 4K -r 3
+    [ "$status" -eq 0 ]
+    recorded 'length == 2 * (2 + 2 + 1 + 2) and all(.[]; .metrics.wrong == 0 and .key.communicator == "nccl")'
+    # nccl-tests counts three pieces of four for hypercube, and of an alltoallv what a rank sends.
+    recorded 'all(.[]; (.metrics.algbw_gbs * .p50 * 1e9 / .key.bytes / ({hypercube: 0.75}[.test] // 1) - 1) | fabs < 1e-6)'
+    recorded '[.[] | select(.test == "alltoallv") | .key.bytes] == [672 + 1360 + 2048, 672 + 1360 + 2048]'
 }
 
 @test "bench comm: NCCL next to MPI, and operations that one of them lacks" {

@@ -65,9 +65,20 @@ gives() { # WORDS-OF-RUN.SH WORDS...
     words ./build/all_reduce_perf -b 8 -g 1
     [ "$status" -eq 2 ]
     [[ "$output" == *"-g 1: a collective needs two ranks or more; -g N starts N"* ]]
-    words hypercube_perf -b 8
+    words alltoallw_perf -b 8
     [ "$status" -eq 2 ]
-    [[ "$output" == *"hypercube_perf is not measured; the tests are all_reduce, "* ]]
+    [[ "$output" == *"alltoallw_perf is not measured; "*" hypercube "* ]]
+    for test in gather scatter alltoallv hypercube; do
+        gives "-np 4 -- bench comm --test=$test" "${test}_perf" -g 4
+    done
+    NCCL_TESTS_ALLTOALLV_SPREAD=1.0 gives "-np 4 -- bench comm --test=alltoallv" alltoallv_perf -g 4
+    for variable in SPREAD=0.5 MATRIX_FILE=traffic.txt; do
+        export "NCCL_TESTS_ALLTOALLV_$variable"
+        words alltoallv_perf -g 4
+        [ "$status" -eq 2 ]
+        [[ "$output" == *NCCL_TESTS_ALLTOALLV_* ]]
+        unset "NCCL_TESTS_ALLTOALLV_${variable%=*}"
+    done
     NCCL_TESTS_SPLIT="AND 0x7" words -b 8
     [ "$status" -eq 2 ]
     [[ "$output" == *"NCCL_TESTS_SPLIT: ranks are not split; "* ]]

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* RUN np=1,2,3
+/* RUN np=1,2,3,4
  *
  * Every collective that `bench comm` measures, of every type and with every operation, is correct out of
  * place and in place, in one call and in several. One flipped bit on any rank is detected. */
@@ -16,7 +16,8 @@ enum { MAX_COUNT = 1000, GUARD = 16 };
 #define N_TYPES COLLECTIVE_TYPES
 
 static const char *const kind_names[COLLECTIVE_KINDS] = {
-    "all_reduce", "all_gather", "reduce_scatter", "broadcast", "reduce", "alltoall", "sendrecv", "exchange",
+    "all_reduce", "all_gather", "reduce_scatter", "broadcast", "reduce",   "gather",
+    "scatter",    "hypercube",  "alltoall",       "alltoallv", "sendrecv", "exchange",
 };
 
 static comm_t *comm;
@@ -34,12 +35,22 @@ static bool reduces(collective_kind_t kind)
     return kind == COLLECTIVE_ALL_REDUCE || kind == COLLECTIVE_REDUCE_SCATTER || kind == COLLECTIVE_REDUCE;
 }
 
-/* Address of this rank's result, by collective.h's table. */
+/* Addresses of this rank's input and result, by collective.h's table. */
+static char *input_of(const comm_check_t *c, bool in_place)
+{
+    bool own_place =
+        c->kind == COLLECTIVE_ALL_GATHER || c->kind == COLLECTIVE_GATHER || c->kind == COLLECTIVE_HYPERCUBE;
+    if (!in_place) return send;
+    return recv + (own_place ? c->rank * c->count * (int64_t)collective_type_size(c->type) : 0);
+}
+
 static char *result_of(const comm_check_t *c, bool in_place)
 {
     bool own_input = (c->kind == COLLECTIVE_BROADCAST && c->rank == c->root) ||
-                     (c->kind == COLLECTIVE_REDUCE && c->rank != c->root);
-    return own_input && !in_place ? send : recv;
+                     ((c->kind == COLLECTIVE_REDUCE || c->kind == COLLECTIVE_GATHER) && c->rank != c->root);
+    bool own_place = c->kind == COLLECTIVE_SCATTER && in_place;
+    if (own_input) return input_of(c, in_place);
+    return recv + (own_place ? c->rank * c->count * (int64_t)collective_type_size(c->type) : 0);
 }
 
 static bool guard_is_whole(size_t n_used)
@@ -68,8 +79,7 @@ static bool call_is_right(const comm_check_t *check, bool in_place, int64_t chun
     c.seed = ++n_calls * 1234567891;
     memset(send, 0x5a, n_room);
     memset(recv, 0x5a, n_room);
-    bool own_place = in_place && c.kind == COLLECTIVE_ALL_GATHER;
-    comm_check_fill(&c, in_place ? recv + (own_place ? c.rank * n_piece : 0) : send);
+    comm_check_fill(&c, input_of(&c, in_place));
     if (collective_new(comm, &spec, &collective) != ERR_OK) return false;
     bool right = collective_run(collective) == ERR_OK;
     collective_free(&collective);
@@ -95,6 +105,12 @@ static int peer_of(int rank, int size)
     return size - 1 - rank;
 }
 
+static bool is_offered(collective_kind_t kind, bool in_place)
+{
+    if (kind == COLLECTIVE_HYPERCUBE && (comm->size & (comm->size - 1)) != 0) return false;
+    return kind != COLLECTIVE_ALLTOALLV || !in_place;
+}
+
 static bool all_calls_are_right(collective_kind_t kind, collective_type_t type, collective_op_t op)
 {
     static const int64_t counts[] = {0, 1, 23, MAX_COUNT};
@@ -104,12 +120,35 @@ static bool all_calls_are_right(collective_kind_t kind, collective_type_t type, 
     for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i += 1 + UNDER_SANITIZER)
         for (int in_place = 0; in_place < 2; in_place++)
             for (c.root = 0; c.root<comm->size; c.root += comm->size> 1 ? comm->size - 1 : 1) {
+                if (!is_offered(kind, in_place)) continue;
                 c.count = counts[i];
                 right &= call_is_right(&c, in_place, 0);
                 /* Neither 23 nor 1000 is a multiple of the calls' lengths: the last call is shorter. */
                 right &= call_is_right(&c, in_place, 5 * (int64_t)collective_type_size(type));
             }
     return right;
+}
+
+/* Parts of an alltoallv: in proportion to the distance, as many received as sent, none to itself. */
+static void test_parts(void)
+{
+    bool right = true;
+    for (int size = 1; size <= 9; size++)
+        for (int rank = 0; rank < size; rank++) {
+            int64_t sent = 0, received = 0;
+            for (int r = 0; r < size; r++) {
+                sent += collective_part(4096, COLLECTIVE_FLOAT, rank, r, size);
+                received += collective_part(4096, COLLECTIVE_FLOAT, r, rank, size);
+            }
+            right &= sent == received && sent <= 4096 * size && sent > 4096 * size - 4 * size;
+            right &= size == 1 || collective_part(4096, COLLECTIVE_FLOAT, rank, rank, size) == 0;
+        }
+    OK_ALL(right, "every rank sends and receives as much, and all but a rest of 16 bytes each");
+    OK_ALL(collective_part(100, COLLECTIVE_INT8, 3, 0, 4) == 64 &&
+               collective_part(100, COLLECTIVE_INT8, 0, 3, 4) == 192 &&
+               collective_part(100, COLLECTIVE_INT8, 0, 2, 4) == 128 &&
+               collective_part(100, COLLECTIVE_INT8, 0, 0, 1) == 96,
+           "400 bytes to distances 1, 2 and 3: sixths of them, rounded down to 16 bytes");
 }
 
 static void test_all(void)
@@ -196,10 +235,11 @@ int main(void)
     comm_options_t options = {.name = "mpi", .timeout_sec = 60, .abort_job = abort_job};
     err_t err = comm_open(&options, &comm);
     tap_quiet = !log_speaks();
-    tap_plan(3 * N_TYPES * COLLECTIVE_OPS + 5 * N_TYPES + 6);
+    tap_plan(3 * N_TYPES * COLLECTIVE_OPS + (COLLECTIVE_KINDS - 3) * N_TYPES + 8);
     if (err != ERR_OK) return 1;
     n_room = (size_t)comm->size * MAX_COUNT * 8 + GUARD;
     OK_ALL(mem_new(n_room, "test", &send) == ERR_OK && mem_new(n_room, "test", &recv) == ERR_OK, "memory");
+    test_parts();
     test_all();
     test_wrong_rank();
     test_transport();

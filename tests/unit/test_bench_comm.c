@@ -26,6 +26,12 @@ static void test_factors(void)
         right &= comm_busbw_factor(COMM_TEST_ALL_GATHER, n) == part;
         right &= comm_busbw_factor(COMM_TEST_REDUCE_SCATTER, n) == part;
         right &= comm_busbw_factor(COMM_TEST_ALLTOALL, n) == part;
+        right &= comm_busbw_factor(COMM_TEST_ALLTOALLV, n) == part;
+        right &= comm_busbw_factor(COMM_TEST_GATHER, n) == part;
+        right &= comm_busbw_factor(COMM_TEST_SCATTER, n) == part;
+        right &= comm_busbw_factor(COMM_TEST_HYPERCUBE, n) == 1;
+        right &= comm_algbw_factor(COMM_TEST_HYPERCUBE, n) == part;
+        right &= comm_algbw_factor(COMM_TEST_GATHER, n) == 1;
         right &= comm_busbw_factor(COMM_TEST_BROADCAST, n) == 1;
         right &= comm_busbw_factor(COMM_TEST_REDUCE, n) == 1;
         right &= comm_busbw_factor(COMM_TEST_SENDRECV, n) == 1;
@@ -48,6 +54,10 @@ static void test_rounding(void)
     OK(comm_piece_count(COMM_TEST_ALL_GATHER, 1000, COLLECTIVE_FLOAT, 3) == 80 &&
            comm_message_bytes(COMM_TEST_ALL_GATHER, 80, COLLECTIVE_FLOAT, 3) == 960,
        "a piece for each rank, of 16 bytes each");
+    OK(comm_piece_count(COMM_TEST_ALLTOALLV, 1024, COLLECTIVE_FLOAT, 4) == 64 &&
+           comm_message_bytes(COMM_TEST_ALLTOALLV, 64, COLLECTIVE_FLOAT, 4) == 160 + 336 + 512 &&
+           comm_message_bytes(COMM_TEST_ALLTOALLV, 128, COLLECTIVE_FLOAT, 2) == 1024,
+       "alltoallv: sixths of the message to ranks at distances 1, 2 and 3");
     OK(comm_piece_count(COMM_TEST_ALLTOALL, 47, COLLECTIVE_INT8, 3) == 0 &&
            comm_piece_count(COMM_TEST_REDUCE_SCATTER, 48, COLLECTIVE_INT8, 3) == 16,
        "pieces below 16 bytes are none");
@@ -428,10 +438,22 @@ static void expected_moves(collective_kind_t kind, collective_type_t type, int r
 {
     size_t piece = COUNT * collective_type_size(type);
     static char input[4 * COUNT * 8];
+    size_t received = 0; /* of an alltoallv */
     for (int r = 0; r < n; r++) {
         comm_check_t c = check_of(kind, type, 0, r, n);
         comm_check_fill(&c, input);
-        if (kind == COLLECTIVE_ALL_GATHER) memcpy(out + (size_t)r * piece, input, piece);
+        if (kind == COLLECTIVE_GATHER && rank != 0 && r == rank) memcpy(out, input, piece);
+        if (kind == COLLECTIVE_SCATTER && r == 0) memcpy(out, input + (size_t)rank * piece, piece);
+        if (kind == COLLECTIVE_ALLTOALLV) {
+            size_t before = 0, size = collective_type_size(type);
+            for (int k = 0; k < rank; k++) before += (size_t)collective_part(COUNT, type, r, k, n) * size;
+            size_t n_part = (size_t)collective_part(COUNT, type, r, rank, n) * size;
+            memcpy(out + received, input + before, n_part);
+            received += n_part;
+        }
+        if (kind == COLLECTIVE_ALL_GATHER || kind == COLLECTIVE_HYPERCUBE ||
+            (kind == COLLECTIVE_GATHER && rank == 0))
+            memcpy(out + (size_t)r * piece, input, piece);
         if (kind == COLLECTIVE_ALLTOALL) memcpy(out + (size_t)r * piece, input + (size_t)rank * piece, piece);
         if (kind == COLLECTIVE_BROADCAST && r == 0) memcpy(out, input, piece);
         if (kind == COLLECTIVE_SENDRECV && (r + 1) % n == rank) memcpy(out, input, piece);
@@ -442,8 +464,11 @@ static void expected_moves(collective_kind_t kind, collective_type_t type, int r
 static void test_moves(void)
 {
     enum { N = 4 };
-    static const collective_kind_t kinds[] = {COLLECTIVE_ALL_GATHER, COLLECTIVE_ALLTOALL,
-                                              COLLECTIVE_BROADCAST, COLLECTIVE_SENDRECV, COLLECTIVE_EXCHANGE};
+    static const collective_kind_t kinds[] = {
+        COLLECTIVE_ALL_GATHER, COLLECTIVE_ALLTOALL, COLLECTIVE_ALLTOALLV,
+        COLLECTIVE_GATHER,     COLLECTIVE_SCATTER,  COLLECTIVE_HYPERCUBE,
+        COLLECTIVE_BROADCAST,  COLLECTIVE_SENDRECV, COLLECTIVE_EXCHANGE,
+    };
     static char result[N * COUNT * 8], shifted[N * COUNT * 8 + 8];
     bool right = true, noticed = true;
     for (size_t k = 0; k < sizeof kinds / sizeof kinds[0]; k++)
@@ -514,7 +539,7 @@ static void test_gibibyte(void)
 
 int main(void)
 {
-    tap_plan(52);
+    tap_plan(53);
     test_factors();
     test_rounding();
     test_sizes();

@@ -10,13 +10,22 @@
  *   reduce_scatter   n × count   count                         n × count; the result is at its start
  *   broadcast        root only   all but the root: count       all of it
  *   reduce           count       root only: count              all of it, on every rank
+ *   gather           count       root only: n × count          at rank × count; the root's result is all of it
+ *   scatter          root only:  count                         the root's is all of it; the result is at
+ *                    n × count                                 rank × count
+ *   hypercube        count       n × count                     at rank × count
  *   alltoall         n × count   n × count                     all of it
+ *   alltoallv        n × count   n × count                     not in place; parts by collective_part, one after
+ *                                                              another
  *   sendrecv         count       count                         all of it; to rank + 1, from rank - 1
  *   exchange         count       count                         all of it; with `peer`, both ways at once
  *
  * On a device (COLLECTIVE_ON_DEVICE) collective_run enqueues the call and returns; collective_wait waits for
  * all of them. In place, reduce_scatter's result is at rank × count. A broadcast also copies the root's input
  * to its recv.
+ *
+ * hypercube is an all_gather in log2 n steps, each between two ranks whose numbers differ by one bit; n is a power of
+ * two.
  *
  * MPI counts with an int, so pieces above chunk_bytes take several calls. reduce_scatter then becomes one
  * reduction per rank, because its input cannot be divided otherwise. */
@@ -31,7 +40,11 @@ typedef enum collective_kind {
     COLLECTIVE_REDUCE_SCATTER,
     COLLECTIVE_BROADCAST,
     COLLECTIVE_REDUCE,
+    COLLECTIVE_GATHER,
+    COLLECTIVE_SCATTER,
+    COLLECTIVE_HYPERCUBE,
     COLLECTIVE_ALLTOALL,
+    COLLECTIVE_ALLTOALLV,
     COLLECTIVE_SENDRECV,
     COLLECTIVE_EXCHANGE,
     COLLECTIVE_KINDS,
@@ -64,6 +77,11 @@ typedef enum collective_op {
 extern const char *const collective_type_names[COLLECTIVE_TYPES], *const collective_op_names[COLLECTIVE_OPS];
 
 size_t collective_type_size(collective_type_t type);
+
+/* Elements of an alltoallv that one of `size` ranks sends to another: in proportion to how far that is, counted upwards
+ * from `from`, and none to itself; of size × count elements, rounded down to whole 16 bytes (nccl-tests,
+ * src/alltoallv.cu, without its environment variables). */
+int64_t collective_part(int64_t count, collective_type_t type, int from, int to, int size);
 
 /* Where `send` and `recv` are. */
 typedef enum collective_memory {
@@ -112,7 +130,7 @@ struct collective_spec {
     collective_kind_t kind;
     collective_type_t type;
     collective_op_t op; /* for all_reduce, reduce_scatter, reduce */
-    int root;           /* for broadcast, reduce */
+    int root;           /* for broadcast, reduce, gather, scatter */
     int peer;           /* for exchange; the rank itself: it does nothing */
     int64_t count;
     const void *send; /* NULL: in place */

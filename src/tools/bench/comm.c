@@ -378,7 +378,9 @@ static void comm_table_rounding(const comm_session_t *s, const comm_what_t *what
         if (count == 0 && used + 32 < sizeof left_out)
             used += (size_t)snprintf(left_out + used, sizeof left_out - used, " %lld", (long long)n_bytes);
     }
-    const char *unit = comm_tests[what->test].in_parts ? "16 bytes per rank" : "whole elements";
+    const char *unit = what->test == COMM_TEST_ALLTOALLV ? "16 bytes per pair of ranks"
+                       : comm_tests[what->test].in_parts ? "16 bytes per rank"
+                                                         : "whole elements";
     if (rounded) bench_print("# sizes are rounded down to %s, as nccl-tests does", unit);
     if (left_out[0]) bench_print("# skipped, too small for %s:%s", unit, left_out);
 }
@@ -514,8 +516,8 @@ static err_t comm_table(comm_session_t *session, comm_test_t test, comm_lane_t *
 static const char *const inplace_words[] = {"both", "in", "out", NULL};
 static const opt_t comm_option_table[] = {
     {"test", OPT_STRING, FIELD(test), "all_reduce", 0, 0, NULL, "LIST",
-     "collectives: all_reduce, all_gather, reduce_scatter, broadcast, reduce, alltoall, sendrecv, bisection, "
-     "all_pairs; or all",
+     "collectives: all_reduce, all_gather, reduce_scatter, broadcast, reduce, gather, scatter, alltoall, alltoallv, "
+     "hypercube, sendrecv, bisection, all_pairs; or all",
      OPT_COMMON},
     {"minbytes", OPT_SIZE, FIELD(min_bytes), NULL, 1, 1e18, NULL, "SIZE",
      "minimum message size, in bytes; short form -b [8]", OPT_COMMON},
@@ -531,8 +533,8 @@ static const opt_t comm_option_table[] = {
      OPT_MORE},
     {"op", OPT_STRING, FIELD(op), "sum", 0, 0, NULL, "LIST",
      "reductions: sum, prod, max, min, avg; or all; short form -o", OPT_MORE},
-    {"root", OPT_INT, FIELD(root), "0", 0, 1e9, NULL, "RANK", "root of broadcast and reduce; short form -r",
-     OPT_MORE},
+    {"root", OPT_INT, FIELD(root), "0", 0, 1e9, NULL, "RANK",
+     "root of broadcast, reduce, gather and scatter; short form -r", OPT_MORE},
     {"check", OPT_INT, FIELD(check), "1", 0, 1, NULL, "0|1",
      "verify every element once before each point; short form -c", OPT_MORE},
     {"communicator", OPT_STRING, FIELD(communicator), "auto", 0, 0, NULL, "LIST",
@@ -579,6 +581,12 @@ static err_t comm_check_options(void *options)
     return ERR_OK;
 }
 
+/* A step of hypercube swaps between ranks that differ in one bit. */
+static bool fits_ranks(comm_test_t test, int n)
+{
+    return test != COMM_TEST_HYPERCUBE || (n & (n - 1)) == 0;
+}
+
 /* Checks that need the number of ranks. */
 static err_t check_ranks(const bench_comm_options_t *o, int n)
 {
@@ -586,6 +594,11 @@ static err_t check_ranks(const bench_comm_options_t *o, int n)
         RAISE(ERR_USAGE, "invalid --root (-r) %lld: ranks are 0 to %d", (long long)o->root, n - 1);
     if (o->inject_element >= 0 && o->inject_rank >= n)
         RAISE(ERR_USAGE, "invalid --inject '%s': ranks are 0 to %d", o->inject, n - 1);
+    for (int i = 0; i < o->plan.n_tests; i++)
+        if (!o->plan.all_tests && !fits_ranks(o->plan.tests[i], n))
+            RAISE(ERR_USAGE,
+                  "--test %s needs 2, 4, 8, … ranks, but this job has %d; choose another -np or --test",
+                  comm_tests[o->plan.tests[i]].name, n);
     return ERR_OK;
 }
 
@@ -628,9 +641,15 @@ static err_t comm_run(bench_t *bench, const void *options)
     for (int i = 0; i < plan->n_by; i++) TRY_OUT(err, comm_lane_open(&s, plan->by[i], &s.lanes[i]));
     TRY_OUT(err, comm_devices_print(&s));
     for (int i = 0; i < plan->n_by; i++)
-        for (int k = 0; k < plan->n_tests; k++)
-            if (comm_plan_has_test(plan, plan->by[i], plan->tests[k]))
-                TRY_OUT(err, comm_table(&s, plan->tests[k], &s.lanes[i]));
+        for (int k = 0; k < plan->n_tests; k++) {
+            const comm_test_t test = plan->tests[k];
+            if (!comm_plan_has_test(plan, plan->by[i], test)) continue;
+            if (fits_ranks(test, bench->comm->size))
+                TRY_OUT(err, comm_table(&s, test, &s.lanes[i]));
+            else
+                bench_print("# %s: skipped, %d ranks are not a power of two", comm_tests[test].name,
+                            bench->comm->size);
+        }
     err = comm_agree(bench->comm, check_measured(&s), "checking that points were measured");
 out:
     for (int i = 0; i < s.plan.n_by; i++) comm_lane_close(&s, &s.lanes[i]);

@@ -14,7 +14,11 @@ typedef enum comm_test {
     COMM_TEST_REDUCE_SCATTER,
     COMM_TEST_BROADCAST,
     COMM_TEST_REDUCE,
+    COMM_TEST_GATHER,
+    COMM_TEST_SCATTER,
     COMM_TEST_ALLTOALL,
+    COMM_TEST_ALLTOALLV,
+    COMM_TEST_HYPERCUBE, /* an all_gather; a power of two ranks */
     COMM_TEST_SENDRECV,
     COMM_TEST_BISECTION, /* ranks i and i + n / 2 swap, all pairs concurrently */
     COMM_TEST_ALL_PAIRS, /* two ranks swap, one pair after another */
@@ -30,18 +34,20 @@ typedef struct comm_test_info {
 
 extern const comm_test_info_t comm_tests[COMM_TESTS];
 
-/* Bus bandwidth / algorithm bandwidth (size / time) on n ranks; makes results comparable with the speed of
- * the hardware for any n (nccl-tests, doc/PERFORMANCE.md).
+/* Algorithm bandwidth / (size / time) on n ranks: (n - 1) / n for hypercube, else 1 (nccl-tests, src/hypercube.cu). */
+double comm_algbw_factor(comm_test_t test, int n);
+/* Bus bandwidth / algorithm bandwidth; makes results comparable with the speed of the hardware for any n (nccl-tests,
+ * doc/PERFORMANCE.md; the four that it does not describe: src/gather.cu, scatter.cu, alltoallv.cu, hypercube.cu).
  *
- *   all_reduce                            2 (n - 1) / n
- *   reduce_scatter, all_gather, alltoall  (n - 1) / n
- *   others                                1 */
+ *   all_reduce                                                        2 (n - 1) / n
+ *   reduce_scatter, all_gather, gather, scatter, alltoall, alltoallv  (n - 1) / n
+ *   others                                                            1 */
 double comm_busbw_factor(comm_test_t test, int n);
 
 /* Elements per piece for a message of about n_bytes, rounded down to whole elements and, with one piece per
  * rank, to 16 bytes per piece, as in nccl-tests. May be 0. */
 int64_t comm_piece_count(comm_test_t test, int64_t n_bytes, collective_type_t type, int n);
-/* Size of the resulting message. */
+/* Size of the resulting message: what the rank that moves the most sends or receives. */
 int64_t comm_message_bytes(comm_test_t test, int64_t count, collective_type_t type, int n);
 
 /* A range of sizes: multiplied by `factor` if that is above 1, otherwise `step` is added. */
@@ -89,7 +95,8 @@ bool comm_has_type(const collective_ops_t *by, collective_type_t type);
 bool comm_has_op(const collective_ops_t *by, collective_op_t op);
 
 /* Data that verifies a collective. Every rank can compute any rank's input and the whole result on its own,
- * at a cost per element that does not depend on the number of ranks, so every element is compared.
+ * at a cost per element that does not depend on the number of ranks, so every element is compared. (Where the parts of
+ * an alltoallv are takes a time in the square of the ranks.)
  *
  * Inputs depend on seed, rank and index, which reveals data that is shifted, swapped, duplicated, missing or
  * left from an earlier call. Reductions are exact in any order. At each index a hash selects one rank, the
@@ -118,8 +125,8 @@ void comm_check_fill(const comm_check_t *check, void *input);
 
 /* Counts the wrong elements of this rank's result.
  *
- *   result  the receive buffer. For the root of a broadcast and the non-root ranks of a reduction: their
- *           input, which must be unchanged
+ *   result  the receive buffer, for a scatter in place from rank × count on. For the root of a broadcast and the
+ *           non-root ranks of a reduction or a gather: their input, which must be unchanged
  *   first   index of the first wrong element; -1 if there is none */
 int64_t comm_check_count_wrong(const comm_check_t *check, const void *result, int64_t *first);
 

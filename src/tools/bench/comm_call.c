@@ -126,7 +126,9 @@ static char *input_at(const comm_call_t *c)
 {
     int64_t n_piece = c->count * (int64_t)collective_type_size(c->what.type);
     if (!c->in_place) return comm_lane_send(c->what.lane);
-    bool own_place = comm_tests[c->what.test].kind == COLLECTIVE_ALL_GATHER;
+    const collective_kind_t kind = comm_tests[c->what.test].kind;
+    bool own_place =
+        kind == COLLECTIVE_ALL_GATHER || kind == COLLECTIVE_GATHER || kind == COLLECTIVE_HYPERCUBE;
     return comm_lane_recv(c->what.lane) + (own_place ? c->session->bench->comm->rank * n_piece : 0);
 }
 
@@ -134,10 +136,12 @@ static char *result_at(const comm_call_t *c)
 {
     bool is_root = c->session->bench->comm->rank == c->session->options->root;
     collective_kind_t kind = comm_tests[c->what.test].kind;
-    bool own_input = (kind == COLLECTIVE_BROADCAST && is_root) || (kind == COLLECTIVE_REDUCE && !is_root);
-    if (own_input && !c->in_place) return comm_lane_send(c->what.lane);
+    bool own_input = (kind == COLLECTIVE_BROADCAST && is_root) ||
+                     ((kind == COLLECTIVE_REDUCE || kind == COLLECTIVE_GATHER) && !is_root);
+    if (own_input) return input_at(c);
+    bool on_device = c->what.lane->by->memory == COLLECTIVE_ON_DEVICE;
     bool own_place =
-        c->what.lane->by->memory == COLLECTIVE_ON_DEVICE && kind == COLLECTIVE_REDUCE_SCATTER && c->in_place;
+        c->in_place && (kind == COLLECTIVE_SCATTER || (kind == COLLECTIVE_REDUCE_SCATTER && on_device));
     int64_t n_piece = c->count * (int64_t)collective_type_size(c->what.type);
     return comm_lane_recv(c->what.lane) + (own_place ? c->session->bench->comm->rank * n_piece : 0);
 }
@@ -219,7 +223,8 @@ err_t comm_call_check(comm_call_t *c, int64_t *n_wrong)
 
 comm_rate_t comm_rate(comm_session_t *session, const comm_call_t *call, double sec, bool remote)
 {
-    double algbw = (double)call->n_bytes / sec / 1e9;
+    double algbw =
+        (double)call->n_bytes * comm_algbw_factor(call->what.test, session->bench->comm->size) / sec / 1e9;
     comm_rate_t rate = {.algbw_gbs = algbw,
                         .busbw_gbs = algbw * comm_busbw_factor(call->what.test, session->bench->comm->size)};
     rate.above_line_rate = remote && session->line_rate_gbs > 0 && rate.busbw_gbs > session->line_rate_gbs;

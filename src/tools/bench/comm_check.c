@@ -207,6 +207,14 @@ static pattern_t pattern_of(const comm_check_t *c)
     }
 }
 
+/* Elements that rank `from` of an alltoallv sends to those before `to`. */
+static int64_t parts_before(const comm_check_t *c, int from, int to)
+{
+    int64_t n = 0;
+    for (int r = 0; r < to; r++) n += collective_part(c->count, c->type, from, r, c->size);
+    return n;
+}
+
 static span_t input_span(const comm_check_t *c)
 {
     int64_t n = c->count;
@@ -216,13 +224,22 @@ static span_t input_span(const comm_check_t *c)
         s.n = n * c->size;
         break;
     case COLLECTIVE_ALL_GATHER:
+    case COLLECTIVE_GATHER:
+    case COLLECTIVE_HYPERCUBE:
     case COLLECTIVE_SENDRECV:
     case COLLECTIVE_EXCHANGE:
         s.first = c->rank * n;
         break;
+    case COLLECTIVE_SCATTER:
+        s.n = c->rank == c->root ? n * c->size : 0;
+        break;
     case COLLECTIVE_ALLTOALL:
         s.n = n * c->size;
         s.first = c->rank * s.n;
+        break;
+    case COLLECTIVE_ALLTOALLV:
+        s.n = parts_before(c, c->rank, c->size);
+        s.first = c->rank * n * c->size;
         break;
     default:
         break;
@@ -233,7 +250,7 @@ static span_t input_span(const comm_check_t *c)
 /* The result of an alltoall has a span per rank, any other has one. */
 static int n_result_spans(const comm_check_t *c)
 {
-    return c->kind == COLLECTIVE_ALLTOALL ? c->size : 1;
+    return c->kind == COLLECTIVE_ALLTOALL || c->kind == COLLECTIVE_ALLTOALLV ? c->size : 1;
 }
 
 static span_t result_span(const comm_check_t *c, int i)
@@ -245,7 +262,20 @@ static span_t result_span(const comm_check_t *c, int i)
         s.first = c->rank * n;
         break;
     case COLLECTIVE_ALL_GATHER:
+    case COLLECTIVE_HYPERCUBE:
         s.n = n * c->size;
+        break;
+    case COLLECTIVE_GATHER:
+        if (c->rank != c->root) return input_span(c);
+        s.n = n * c->size;
+        break;
+    case COLLECTIVE_SCATTER:
+        s.first = c->rank * n;
+        break;
+    case COLLECTIVE_ALLTOALLV:
+        s.first = i * n * c->size + parts_before(c, i, c->rank);
+        s.n = collective_part(n, c->type, i, c->rank, c->size);
+        for (int r = 0; r < i; r++) s.at += collective_part(n, c->type, r, c->rank, c->size);
         break;
     case COLLECTIVE_SENDRECV:
         s.first = (c->rank + c->size - 1) % c->size * n;

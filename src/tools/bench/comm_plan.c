@@ -13,15 +13,25 @@ const comm_test_info_t comm_tests[COMM_TESTS] = {
     {"reduce_scatter", COLLECTIVE_REDUCE_SCATTER, true, false, true},
     {"broadcast", COLLECTIVE_BROADCAST, false, true, false},
     {"reduce", COLLECTIVE_REDUCE, true, true, false},
+    {"gather", COLLECTIVE_GATHER, false, true, true},
+    {"scatter", COLLECTIVE_SCATTER, false, true, true},
     {"alltoall", COLLECTIVE_ALLTOALL, false, false, true},
+    {"alltoallv", COLLECTIVE_ALLTOALLV, false, false, true},
+    {"hypercube", COLLECTIVE_HYPERCUBE, false, false, true},
     {"sendrecv", COLLECTIVE_SENDRECV, false, false, false},
     {"bisection", COLLECTIVE_EXCHANGE, false, false, false},
     {"all_pairs", COLLECTIVE_EXCHANGE, false, false, false},
 };
 
+double comm_algbw_factor(comm_test_t test, int n)
+{
+    return test == COMM_TEST_HYPERCUBE ? (double)(n - 1) / n : 1;
+}
+
 double comm_busbw_factor(comm_test_t test, int n)
 {
     if (test == COMM_TEST_ALL_REDUCE) return (double)(2 * (n - 1)) / n;
+    if (test == COMM_TEST_HYPERCUBE) return 1;
     return comm_tests[test].in_parts ? (double)(n - 1) / n : 1;
 }
 
@@ -35,7 +45,12 @@ int64_t comm_piece_count(comm_test_t test, int64_t n_bytes, collective_type_t ty
 
 int64_t comm_message_bytes(comm_test_t test, int64_t count, collective_type_t type, int n)
 {
-    return count * (int64_t)collective_type_size(type) * (comm_tests[test].in_parts ? n : 1);
+    const int64_t n_element = (int64_t)collective_type_size(type);
+    if (test != COMM_TEST_ALLTOALLV) return count * n_element * (comm_tests[test].in_parts ? n : 1);
+    /* The same for every rank. */
+    int64_t sum = 0;
+    for (int r = 0; r < n; r++) sum += collective_part(count, type, 0, r, n);
+    return sum * n_element;
 }
 
 err_t comm_sizes_resolve(comm_sizes_t *s, bool quick)

@@ -54,7 +54,7 @@ err_t bench_options_check(const bench_options_t *options)
 static const opt_when_t whens[] = {
     {"budget|ci", "samples", "0", "runs without --samples"},
     {"op", "reductions", "yes", "--test all_reduce, reduce_scatter or reduce"},
-    {"root", "roots", "yes", "--test broadcast or reduce"},
+    {"root", "roots", "yes", "--test broadcast, reduce, gather or scatter"},
     {"stepbytes", "stepfactor", "0|1", "sizes without --stepfactor"},
     {"gemm-max", "gemm-shapes", "all|square", NULL},
     {"mem-fresh", "device", "ref|cpu", NULL},

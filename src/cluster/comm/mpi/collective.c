@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Single collectives over MPI, cut into calls that an int can count; the reductions that MPI lacks: steps for half and
  * bfloat16 in float, and the division of an average; and MPI's transport. */
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -188,6 +189,8 @@ typedef struct call {
     MPI_Op op; /* MPI_OP_NULL: the collective reduces nothing */
     /* Parts of all pieces, one piece apart: of per_call elements, and of the remainder. */
     MPI_Datatype strided, last_strided;
+    bool has_own_type; /* type is to be freed */
+    int *parts;        /* of alltoallv, in units of its type: [size] each to send, where, to receive, where */
 } call_t;
 
 static char *recv_at(const call_t *c, int64_t element)
@@ -217,17 +220,55 @@ static err_t run_all_reduce(const call_t *c)
     return ERR_OK;
 }
 
+/* What a call moves of every piece of a buffer with a piece per rank. */
+typedef struct pieces {
+    int n;
+    MPI_Datatype type;
+} pieces_t;
+
+static pieces_t pieces_of(const call_t *c, int n)
+{
+    if (c->strided == MPI_DATATYPE_NULL) return (pieces_t){n, c->type};
+    return (pieces_t){1, n == c->per_call ? c->strided : c->last_strided};
+}
+
 static err_t run_all_gather(const call_t *c)
 {
     for (int64_t at = 0; at < c->spec.count; at += c->per_call) {
         const void *from = c->spec.send ? send_at(c, at) : MPI_IN_PLACE;
-        int n = call_length(c, at), n_recv = n;
-        MPI_Datatype to = c->type;
-        if (c->strided != MPI_DATATYPE_NULL) {
-            to = n == c->per_call ? c->strided : c->last_strided;
-            n_recv = 1;
-        }
-        E_MPI(MPI_Allgather(from, n, c->type, recv_at(c, at), n_recv, to, c->world), "MPI_Allgather");
+        int n = call_length(c, at);
+        const pieces_t to = pieces_of(c, n);
+        E_MPI(MPI_Allgather(from, n, c->type, recv_at(c, at), to.n, to.type, c->world), "MPI_Allgather");
+    }
+    return ERR_OK;
+}
+
+static err_t run_gather(const call_t *c)
+{
+    const int64_t own = c->rank * c->spec.count;
+    for (int64_t at = 0; at < c->spec.count; at += c->per_call) {
+        const void *from = c->spec.send              ? send_at(c, at)
+                           : c->rank == c->spec.root ? MPI_IN_PLACE
+                                                     : recv_at(c, own + at);
+        int n = call_length(c, at);
+        const pieces_t to = pieces_of(c, n);
+        E_MPI(MPI_Gather(from, n, c->type, recv_at(c, at), to.n, to.type, c->spec.root, c->world),
+              "MPI_Gather");
+    }
+    return ERR_OK;
+}
+
+static err_t run_scatter(const call_t *c)
+{
+    const int64_t own = c->rank * c->spec.count;
+    for (int64_t at = 0; at < c->spec.count; at += c->per_call) {
+        const void *from = c->spec.send ? send_at(c, at) : recv_at(c, at);
+        void *to = c->spec.send              ? recv_at(c, at)
+                   : c->rank == c->spec.root ? MPI_IN_PLACE
+                                             : recv_at(c, own + at);
+        int n = call_length(c, at);
+        const pieces_t of = pieces_of(c, n);
+        E_MPI(MPI_Scatter(from, of.n, of.type, to, n, c->type, c->spec.root, c->world), "MPI_Scatter");
     }
     return ERR_OK;
 }
@@ -236,13 +277,36 @@ static err_t run_alltoall(const call_t *c)
 {
     for (int64_t at = 0; at < c->spec.count; at += c->per_call) {
         const void *from = c->spec.send ? send_at(c, at) : MPI_IN_PLACE;
-        int n = call_length(c, at);
-        MPI_Datatype type = c->type;
-        if (c->strided != MPI_DATATYPE_NULL) {
-            type = n == c->per_call ? c->strided : c->last_strided;
-            n = 1;
+        const pieces_t p = pieces_of(c, call_length(c, at));
+        E_MPI(MPI_Alltoall(from, p.n, p.type, recv_at(c, at), p.n, p.type, c->world), "MPI_Alltoall");
+    }
+    return ERR_OK;
+}
+
+static err_t run_alltoallv(const call_t *c)
+{
+    const int *p = c->parts, n = c->size;
+    E_MPI(
+        MPI_Alltoallv(c->spec.send, p, p + n, c->type, c->spec.recv, p + 2 * n, p + 3 * n, c->type, c->world),
+        "MPI_Alltoallv");
+    return ERR_OK;
+}
+
+/* In step k two ranks that differ in bit k swap the 2^k pieces that each has. */
+static err_t run_hypercube(const call_t *c)
+{
+    const int64_t n_piece = c->spec.count;
+    if (c->spec.send && n_piece > 0)
+        memcpy(recv_at(c, c->rank * n_piece), c->spec.send, (size_t)n_piece * c->n_element);
+    for (int bit = 1; bit < c->size; bit <<= 1) {
+        const int peer = c->rank ^ bit, first = c->rank & ~(bit - 1);
+        const int64_t mine = first * n_piece, theirs = (first ^ bit) * n_piece, all = bit * n_piece;
+        for (int64_t at = 0; at < all; at += c->per_call) {
+            const int n = (int)(all - at < c->per_call ? all - at : c->per_call);
+            E_MPI(MPI_Sendrecv(recv_at(c, mine + at), n, c->type, peer, 0, recv_at(c, theirs + at), n,
+                               c->type, peer, 0, c->world, MPI_STATUS_IGNORE),
+                  "MPI_Sendrecv");
         }
-        E_MPI(MPI_Alltoall(from, n, type, recv_at(c, at), n, type, c->world), "MPI_Alltoall");
     }
     return ERR_OK;
 }
@@ -327,11 +391,48 @@ static err_t strided_type(const call_t *c, int64_t n, MPI_Datatype *out)
     return mpi_check(MPI_Type_commit(out), "MPI_Type_commit");
 }
 
+/* All parts are whole units of 16 bytes: an int counts 32 GiB of them. */
+static err_t find_parts(call_t *c)
+{
+    enum { UNIT_BYTES = 16 };
+    int *parts;
+    TRY(mem_new_array(4 * c->size, sizeof *parts, "the parts of an alltoallv", &c->parts));
+    parts = c->parts;
+    int64_t at[2] = {0, 0};
+    for (int r = 0; r < c->size; r++) {
+        const int from[] = {c->rank, r}, to[] = {r, c->rank};
+        for (int way = 0; way < 2; way++) {
+            const int64_t n = collective_part(c->spec.count, c->spec.type, from[way], to[way], c->size) *
+                              (int64_t)c->n_element / UNIT_BYTES;
+            if (at[way] + n > INT_MAX)
+                RAISE(
+                    ERR_USAGE,
+                    "alltoallv of more than 32 GiB per rank: MPI counts them with an int; choose a smaller size");
+            parts[2 * way * c->size + r] = (int)n;
+            parts[(2 * way + 1) * c->size + r] = (int)at[way];
+            at[way] += n;
+        }
+    }
+    E_MPI(MPI_Type_contiguous(UNIT_BYTES, MPI_BYTE, &c->type), "MPI_Type_contiguous");
+    c->has_own_type = true;
+    return mpi_check(MPI_Type_commit(&c->type), "MPI_Type_commit");
+}
+
 static err_t mpi_prepare(comm_t *comm, const collective_spec_t *spec, void **own)
 {
     static err_t (*const runs[COLLECTIVE_KINDS])(const call_t *) = {
-        run_all_reduce, run_all_gather, run_reduce_scatter, run_broadcast,
-        run_reduce,     run_alltoall,   run_messages,       run_messages,
+        [COLLECTIVE_ALL_REDUCE] = run_all_reduce,
+        [COLLECTIVE_ALL_GATHER] = run_all_gather,
+        [COLLECTIVE_REDUCE_SCATTER] = run_reduce_scatter,
+        [COLLECTIVE_BROADCAST] = run_broadcast,
+        [COLLECTIVE_REDUCE] = run_reduce,
+        [COLLECTIVE_GATHER] = run_gather,
+        [COLLECTIVE_SCATTER] = run_scatter,
+        [COLLECTIVE_HYPERCUBE] = run_hypercube,
+        [COLLECTIVE_ALLTOALL] = run_alltoall,
+        [COLLECTIVE_ALLTOALLV] = run_alltoallv,
+        [COLLECTIVE_SENDRECV] = run_messages,
+        [COLLECTIVE_EXCHANGE] = run_messages,
     };
     /* The last two are reduced by reduction_new. */
     const MPI_Datatype types[COLLECTIVE_TYPES] = {MPI_INT8_T,   MPI_UINT8_T,  MPI_INT32_T, MPI_UINT32_T,
@@ -357,7 +458,9 @@ static err_t mpi_prepare(comm_t *comm, const collective_spec_t *spec, void **own
     c->per_call = (spec->chunk_bytes ? spec->chunk_bytes : default_chunk_bytes) / (int64_t)c->n_element;
     if (kind == COLLECTIVE_ALL_REDUCE || kind == COLLECTIVE_REDUCE_SCATTER || kind == COLLECTIVE_REDUCE)
         TRY(reduction_new(spec->type, spec->op, &c->op));
-    bool in_parts = kind == COLLECTIVE_ALL_GATHER || kind == COLLECTIVE_ALLTOALL;
+    if (kind == COLLECTIVE_ALLTOALLV) return find_parts(c);
+    bool in_parts = kind == COLLECTIVE_ALL_GATHER || kind == COLLECTIVE_ALLTOALL ||
+                    kind == COLLECTIVE_GATHER || kind == COLLECTIVE_SCATTER;
     if (!in_parts || spec->count <= c->per_call) return ERR_OK;
     TRY(strided_type(c, c->per_call, &c->strided));
     return spec->count % c->per_call ? strided_type(c, spec->count % c->per_call, &c->last_strided) : ERR_OK;
@@ -381,6 +484,8 @@ static void mpi_release(void *own)
     if (c->op != MPI_OP_NULL && !is_predefined(c->spec.type)) MPI_Op_free(&c->op);
     if (c->strided != MPI_DATATYPE_NULL) MPI_Type_free(&c->strided);
     if (c->last_strided != MPI_DATATYPE_NULL) MPI_Type_free(&c->last_strided);
+    if (c->has_own_type) MPI_Type_free(&c->type);
+    mem_free(&c->parts);
     mem_free(&c);
 }
 
@@ -397,7 +502,8 @@ const collective_ops_t collective_mpi = {
     .limits = "MPI does not offer this",
     .memory = COLLECTIVE_ON_HOST,
     .out_of_place = (1 << COLLECTIVE_KINDS) - 1,
-    .in_place = (1 << COLLECTIVE_KINDS) - 1,
+    .in_place =
+        ((1 << COLLECTIVE_KINDS) - 1) & ~(1 << COLLECTIVE_ALLTOALLV), /* what two ranks swap differs */
     .types = (1 << COLLECTIVE_TYPES) - 1,
     .ops = (1 << COLLECTIVE_OPS) - 1,
     .prepare = mpi_prepare,

@@ -55,39 +55,100 @@ static ncclDataType_t type_of(collective_type_t type)
     return types[type];
 }
 
-/* One message each way, of the spec's count. */
+/* At most one message each way, in elements; 0: none. */
 typedef struct transfer {
     const char *send;
     char *recv;
     int to, from;
+    size_t n_send, n_recv;
 } transfer_t;
 
-static ncclResult_t direct_exchange(const nccl_impl_t *impl, const collective_spec_t *s, const transfer_t *m)
+static ncclResult_t direct_exchange(const nccl_impl_t *impl, ncclDataType_t type, const transfer_t *m)
 {
-    size_t count = (size_t)s->count;
-    ncclDataType_t type = type_of(s->type);
-    ncclResult_t status = nccl_lib.Send(m->send, count, type, m->to, impl->direct, impl->stream);
-    return status == ncclSuccess ? nccl_lib.Recv(m->recv, count, type, m->from, impl->direct, impl->stream)
-                                 : status;
+    ncclResult_t status = ncclSuccess;
+    if (m->n_send) status = nccl_lib.Send(m->send, m->n_send, type, m->to, impl->direct, impl->stream);
+    if (status == ncclSuccess && m->n_recv)
+        status = nccl_lib.Recv(m->recv, m->n_recv, type, m->from, impl->direct, impl->stream);
+    return status;
+}
+
+/* What this rank exchanges with rank r in one of the collectives that consist of messages between all. *sent, *received:
+ * bytes of an alltoallv exchanged with the ranks before it. */
+static transfer_t transfer_with(const nccl_impl_t *impl, const collective_spec_t *s, int r, size_t *sent,
+                                size_t *received)
+{
+    const int rank = impl->comm->rank, size = impl->comm->size;
+    const size_t n_element = collective_type_size(s->type), count = (size_t)s->count,
+                 n_piece = count * n_element;
+    const char *send = s->send ? s->send : s->recv;
+    char *recv = s->recv;
+    switch (s->kind) {
+    case COLLECTIVE_GATHER:
+        if (!s->send) send += (size_t)rank * n_piece;
+        return (transfer_t){send, recv + (size_t)r * n_piece, r,
+                            r,    r == s->root ? count : 0,   rank == s->root ? count : 0};
+    case COLLECTIVE_SCATTER:
+        if (!s->send) recv += (size_t)rank * n_piece;
+        return (transfer_t){send + (size_t)r * n_piece, recv, r, r, rank == s->root ? count : 0,
+                            r == s->root ? count : 0};
+    case COLLECTIVE_ALLTOALLV: {
+        transfer_t m = {send + *sent, recv + *received, r, r, 0, 0};
+        m.n_send = (size_t)collective_part(s->count, s->type, rank, r, size);
+        m.n_recv = (size_t)collective_part(s->count, s->type, r, rank, size);
+        *sent += m.n_send * n_element;
+        *received += m.n_recv * n_element;
+        return m;
+    }
+    default: /* COLLECTIVE_ALLTOALL */
+        return (transfer_t){send + (size_t)r * n_piece, recv + (size_t)r * n_piece, r, r, count, count};
+    }
 }
 
 /* Messages of a group are sent at once. */
-static ncclResult_t direct_messages(const nccl_impl_t *impl, const collective_spec_t *s)
+static ncclResult_t direct_group(const nccl_impl_t *impl, const collective_spec_t *s, const transfer_t *only)
 {
-    int rank = impl->comm->rank, size = impl->comm->size;
-    transfer_t m = {s->send, s->recv, (rank + 1) % size, (rank + size - 1) % size};
-    if (s->kind == COLLECTIVE_EXCHANGE) m.to = m.from = s->peer;
-    if (s->kind == COLLECTIVE_EXCHANGE && s->peer == rank) return ncclSuccess;
+    size_t sent = 0, received = 0;
     ncclResult_t status = nccl_lib.GroupStart();
     if (status != ncclSuccess) return status;
-    if (s->kind != COLLECTIVE_ALLTOALL) status = direct_exchange(impl, s, &m);
-    for (int r = 0; s->kind == COLLECTIVE_ALLTOALL && status == ncclSuccess && r < size; r++) {
-        size_t at = (size_t)r * (size_t)s->count * collective_type_size(s->type);
-        m = (transfer_t){(const char *)s->send + at, (char *)s->recv + at, r, r};
-        status = direct_exchange(impl, s, &m);
+    if (only) status = direct_exchange(impl, type_of(s->type), only);
+    for (int r = 0; !only && status == ncclSuccess && r < impl->comm->size; r++) {
+        const transfer_t m = transfer_with(impl, s, r, &sent, &received);
+        status = direct_exchange(impl, type_of(s->type), &m);
     }
     ncclResult_t ended = nccl_lib.GroupEnd();
     return status == ncclSuccess ? ended : status;
+}
+
+/* Around the ring, or with the spec's peer. */
+static ncclResult_t direct_pair(const nccl_impl_t *impl, const collective_spec_t *s)
+{
+    const int rank = impl->comm->rank, size = impl->comm->size;
+    const bool exchange = s->kind == COLLECTIVE_EXCHANGE;
+    if (exchange && s->peer == rank) return ncclSuccess;
+    const int to = exchange ? s->peer : (rank + 1) % size,
+              from = exchange ? s->peer : (rank + size - 1) % size;
+    return direct_group(impl, s,
+                        &(transfer_t){s->send, s->recv, to, from, (size_t)s->count, (size_t)s->count});
+}
+
+/* One step after the other: in step k two ranks that differ in bit k swap the 2^k pieces that each has. */
+static err_t direct_hypercube(const nccl_impl_t *impl, const collective_spec_t *s)
+{
+    const size_t count = (size_t)s->count, n_piece = count * collective_type_size(s->type);
+    const int rank = impl->comm->rank;
+    char *recv = s->recv;
+    if (s->send)
+        E_CUDART(cudaMemcpyAsync(recv + (size_t)rank * n_piece, s->send, n_piece, cudaMemcpyDeviceToDevice,
+                                 impl->stream),
+                 s->what);
+    for (int bit = 1; bit < impl->comm->size; bit <<= 1) {
+        const int peer = rank ^ bit, first = rank & ~(bit - 1);
+        const size_t n = (size_t)bit * count;
+        const transfer_t m = {
+            recv + (size_t)first * n_piece, recv + (size_t)(first ^ bit) * n_piece, peer, peer, n, n};
+        E_NCCL(direct_group(impl, s, &m), s->what);
+    }
+    return ERR_OK;
 }
 
 static ncclResult_t direct_call(const nccl_impl_t *impl, const collective_spec_t *s)
@@ -115,8 +176,11 @@ static ncclResult_t direct_call(const nccl_impl_t *impl, const collective_spec_t
         return nccl_lib.Broadcast(send, recv, count, type, s->root, direct, impl->stream);
     case COLLECTIVE_REDUCE:
         return nccl_lib.Reduce(send, recv, count, type, op, s->root, direct, impl->stream);
+    case COLLECTIVE_SENDRECV:
+    case COLLECTIVE_EXCHANGE:
+        return direct_pair(impl, s);
     default:
-        return direct_messages(impl, s);
+        return direct_group(impl, s, NULL);
     }
 }
 
@@ -128,6 +192,7 @@ static err_t direct_run(comm_t *comm, const collective_spec_t *spec, void *own)
     atomic_store(&impl->doing, spec->what);
     TRY(nccl_lock(impl)); /* unless it is broken */
     nccl_unlock(impl);
+    if (spec->kind == COLLECTIVE_HYPERCUBE) return direct_hypercube(impl, spec);
     E_NCCL(direct_call(impl, spec), spec->what);
     return ERR_OK;
 }
