@@ -36,6 +36,7 @@ Options as in nccl-tests:
   -o, --op LIST          sum prod max min avg, or all [sum]
   -r, --root RANK        root of broadcast, reduce, gather and scatter [0]
   -c, --check N          check every element of a call before each point; 0: do not [1]
+  -J, --output_file FILE also write the table as nccl-tests' JSON; if FILE exists, to FILE.0, FILE.1, ...
   -T, --timeout SEC      end the job if a call takes longer [300]
   -p, --parallel_init 1  always: every rank is a process
   -a, --average 3        always: a time is that of the slowest rank
@@ -176,7 +177,8 @@ while [[ $# -gt 0 ]]; do
     -K | --per_iter_skip) unlike "$1" "$2" 0 "the records have every sample" ;;
     -x | --cta_policy) unlike "$1" "$2" '' "calls use NCCL's own policy" ;;
     -y | --stream_null) unlike "$1" "$2" 0 "calls use a stream of their own" ;;
-    -J | -F | --output_file) die 2 "$1: write --out FILE; its format is dptrain's, docs/records.md" ;;
+    -J | --output_file) bench+=("--output-file=$2") ;;
+    -F) die 2 "$1: write --out FILE; its format is dptrain's, docs/records.md; -J FILE is nccl-tests' JSON" ;;
     -V | --device_cta_count) unlike "$1" "$2" 16 "it belongs to -D" ;;
     -D | --device_implementation) [[ $2 == 0 ]] || die 2 "$1 $2: NCCL's device API is not measured; omit it" ;;
     -u | --unalign) [[ $2 == 0 ]] || die 2 "$1 $2: buffers are aligned; omit it" ;;

@@ -183,6 +183,52 @@ records() { # JQ's words
     done
 }
 
+@test "-J writes nccl-tests' JSON: its keys, the table's figures, null for what is not known" {
+    cd "$BATS_TEST_TMPDIR"
+    export NCCL_DEBUG=WARN SECRET=hidden
+    for file in x.json x.json.0 x.json.1; do # an existing file stays
+        rm -f records
+        run --separate-stderr bench_comm 3 -b 1K -e 4K -f 4 --test reduce -d int32 -o max -r 2 -J x.json
+        [ "$status" -eq 0 ]
+        [[ "$output" == *"# Writing JSON output to $file"* ]]
+    done
+    [ "$(jq -c keys_unsorted x.json)" = '["version","start_time","args","env","nccl_version","config","results","out_of_bounds","average_bus_bandwidth","errors","end_time"]' ]
+    [ "$(jq -c '.config | keys_unsorted' x.json)" = '["nthreads","ngpus","minimum_bytes","maximum_bytes","step_factor","warmup_iters","iterations","aggregated_iterations","validation","graph","blocking_collectives","per_iter_timing","per_iter_skip","parallel_init","devices"]' ]
+    [ "$(jq -c '.config.devices | map(keys_unsorted) | unique' x.json)" = '[["rank","group","pid","hostname","device","device_hex","device_info"]]' ]
+    [ "$(jq -c '.results | map(keys_unsorted) | unique' x.json)" = '[["size","count","type","redop","root","out_of_place","in_place","actual_iterations","experiment_name"]]' ]
+    jq -e '.version == 3 and .nccl_version == null and .config.iterations == null and .config.ngpus == null
+        and (.config.devices | map(.rank) == [0, 1, 2] and all(.[]; .device == null and .pid > 0))
+        and ([.results[] | .size, .count, .type, .redop, (.root | tonumber), .out_of_place.nwrong]
+            == [1024, 256, "int32", "max", 2, 0, 4096, 1024, "int32", "max", 2, 0])
+        and .out_of_bounds == {count: 0, okay: "true"} and .average_bus_bandwidth.okay == "unchecked"
+        and (.env | index("NCCL_DEBUG=WARN") != null and all(.[]; test("SECRET|orte_") | not))
+        and (.args | index("-J") != null)' x.json
+    [ "$(jq -c '[.results[] | .out_of_place.time, .in_place.time]' x.json.1)" = \
+        "$(records -c '[.[].p50 * 1e6]')" ]
+    run --separate-stderr bench_comm 2 -b 1K -e 1K --test alltoallv --inject 1:3 -J wrong.json
+    [ "$status" -eq 1 ]
+    jq -e '.results[0].in_place == null and .results[0].out_of_place.nwrong == 1 and .out_of_bounds == {count: 1, okay: "false"}' wrong.json
+}
+
+@test "-J is refused where it cannot be written, before anything is measured; a full disk is an error" {
+    cd "$BATS_TEST_TMPDIR"
+    for file in missing/x.json "$PWD"; do
+        run --separate-stderr bench_comm 2 -b 1K -e 1K -J "$file"
+        [ "$status" -eq 4 ]
+        [[ "$stderr" == *"-J"*"'$file'"* && "$output" != *"# all_reduce"* ]]
+    done
+    run --separate-stderr bench_comm 2 -b 1K -e 1K -J /dev/full
+    [ "$status" -eq 4 ]
+    [[ "$stderr" == *"-J"*"/dev/full"* ]]
+    for words in "--test all" "--test reduce,all_reduce" "--test all_pairs" "--communicator mpi,host"; do
+        # shellcheck disable=SC2086 # these are words
+        run --separate-stderr bench_comm 2 -b 1K -e 1K -J x.json $words
+        [ "$status" -eq 2 ]
+        [[ "$stderr" == *"-J"*"one table"* ]]
+    done
+    [ ! -e x.json ]
+}
+
 @test "unsupported measurements are rejected with a message" {
     refuse() { # WORDS-OF-THE-MESSAGE RANKS OPTIONS...
         run bench_comm "${@:2}"

@@ -140,12 +140,12 @@ setup() {
     # Options that exist, but not like this.
     for line in 'dptrain train --algorithms rule' 'mpirun -np 2 dptrain check --only net' 'scripts/run.sh -hostfile hosts -- train --batch x' \
         'scripts/container.sh up --gpus some hosts' 'sbatch -N2 scripts/dptrain.sbatch train --no-eval --target accuracy=1' \
-        'scripts/nccl_bw.sh hosts -J x' 'scripts/regress.sh ab a b --b-args "--allreduce no"' 'dptrain data verify x --no-decode --max-image-pixels 1M' \
+        'scripts/nccl_bw.sh hosts -F x' 'scripts/regress.sh ab a b --b-args "--allreduce no"' 'dptrain data verify x --no-decode --max-image-pixels 1M' \
         'ls >/dev/null && dptrain replay x --steps 3'; do
         ! docs_accept "$BATS_TEST_TMPDIR/folder" <<<"$line" >"$BATS_TEST_TMPDIR/said" || { echo "accepted: $line"; return 1; }
         grep -qE 'refused with code|changes nothing' "$BATS_TEST_TMPDIR/said"
     done
-    for span in '--schedule step|steps' '-J' 'dptrain eval x --worst 3' '--algorithms rule'; do
+    for span in '--schedule step|steps' '-F' 'dptrain eval x --worst 3' '--algorithms rule'; do
         ! docs_span "$BATS_TEST_TMPDIR/folder" "$span" docs/train.md || { echo "accepted: $span"; return 1; }
     done
     docs_span "$BATS_TEST_TMPDIR/folder" '--algorithms rule' docs/detection.md

@@ -103,6 +103,14 @@ recorded() { # JQ's words, of all points
     recorded '[.[] | select(.test == "alltoallv") | .key.bytes] == [672 + 1360 + 2048, 672 + 1360 + 2048]'
 }
 
+@test "bench comm: -J names GPUs and NCCL's version as nccl-tests does" {
+    cd "$BATS_TEST_TMPDIR"
+    bench_nccl 2 --comm nccl -b 1K -e 1K -J x.json
+    [ "$status" -eq 0 ]
+    jq -e '.nccl_version > 20000 and .config.ngpus == 1 and .config.blocking_collectives == "false"
+        and (.config.devices | map(.device) == [0, 1] and all(.[]; .device_hex | test("^[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}$")))' x.json
+}
+
 @test "bench comm: NCCL next to MPI, and operations that one of them lacks" {
     bench_nccl 2 --communicator nccl,mpi -b 1K -e 1K -o max
     [ "$status" -eq 0 ]

@@ -71,6 +71,7 @@ gives() { # WORDS-OF-RUN.SH WORDS...
     for test in gather scatter alltoallv hypercube; do
         gives "-np 4 -- bench comm --test=$test" "${test}_perf" -g 4
     done
+    gives "-np 2 -- bench comm --output-file=x.json --output-file=y.json" -np 2 -J x.json --output_file=y.json
     NCCL_TESTS_ALLTOALLV_SPREAD=1.0 gives "-np 4 -- bench comm --test=alltoallv" alltoallv_perf -g 4
     for variable in SPREAD=0.5 MATRIX_FILE=traffic.txt; do
         export "NCCL_TESTS_ALLTOALLV_$variable"
@@ -100,7 +101,7 @@ gives() { # WORDS-OF-RUN.SH WORDS...
         gives "-np 2 -- bench comm" -np 2 $option
         [[ "$said" == "# $option: "?* && "$said" != *$'\n'* ]]
     done
-    for option in "-D 1|device API" "-u 1|aligned" "-J x.json|write --out FILE" "-r all|one root at a time"; do
+    for option in "-D 1|device API" "-u 1|aligned" "-F x.json|-J FILE" "-r all|one root at a time"; do
         # shellcheck disable=SC2086 # these are words
         words -np 2 ${option%|*}
         [ "$status" -eq 2 ]

@@ -16,10 +16,6 @@
 #include "text/opt.h"
 #include "tools/bench/cases.h"
 
-typedef struct device_line {
-    char text[256];
-} device_line_t;
-
 /* "0-3,8" */
 static void format_cpus(char *out, size_t n_bytes)
 {
@@ -37,39 +33,45 @@ static void format_cpus(char *out, size_t n_bytes)
     }
 }
 
-static void describe_device(const comm_session_t *s, device_line_t *out)
+static void describe_place(const comm_session_t *s, comm_place_t *out)
 {
     const backend_t *backend = s->bench->runtime.backend;
     const backend_device_t *gpu = backend->device ? backend->device() : NULL;
-    const topo_t *topo = &s->bench->comm->topo;
-    char where[72], name[64];
+    memset(out, 0, sizeof *out);
+    snprintf(out->host, sizeof out->host, "%s", s->bench->comm->topo.host_name);
+    out->pid = getpid();
+    out->device = gpu ? gpu->index : -1;
     if (gpu) {
-        snprintf(where, sizeof where, "%2d [%s]", gpu->index, gpu->pci);
-        snprintf(name, sizeof name, "%s", gpu->name);
+        snprintf(out->where, sizeof out->where, "%s", gpu->pci);
+        snprintf(out->name, sizeof out->name, "%s", gpu->name);
     } else {
-        char cpus[48];
-        format_cpus(cpus, sizeof cpus);
-        snprintf(where, sizeof where, "%s [%s]", backend->name, cpus);
-        machine_cpu_name(name, sizeof name);
+        format_cpus(out->where, sizeof out->where);
+        machine_cpu_name(out->name, sizeof out->name);
     }
-    snprintf(out->text, sizeof out->text, "#  Rank %2d Group %2d Pid %6d on %10s device %s %s", topo->rank, 0,
-             (int)getpid(), topo->host_name, where, name);
 }
 
-/* Collective. Prints where every rank runs. */
-static err_t comm_devices_print(comm_session_t *s)
+/* Collective. Prints where every rank runs, and begins the file of --output-file. */
+static err_t show_places(comm_session_t *s)
 {
     comm_t *comm = s->bench->comm;
-    device_line_t mine = {0}, *all = NULL;
-    describe_device(s, &mine);
+    comm_place_t mine, *all = NULL;
+    describe_place(s, &mine);
     err_t err = mem_new_array(comm->size, sizeof *all, "the list of devices", &all);
     TRY(comm_agree(comm, err, "listing the devices"));
     err = comm_allgather(comm, &mine, sizeof mine, all, "listing the devices");
-    if (err == ERR_OK) {
-        bench_print("# Using devices");
-        for (int r = 0; r < comm->size; r++) bench_print("%s", all[r].text);
-        bench_print("#");
+    if (err == ERR_OK && s->options->output_file) err = comm_json_open(s, all, &s->json);
+    if (err == ERR_OK) bench_print("# Using devices");
+    for (int r = 0; err == ERR_OK && r < comm->size; r++) {
+        char device[24];
+        const comm_place_t *p = &all[r];
+        if (p->device >= 0)
+            snprintf(device, sizeof device, "%2d", p->device);
+        else
+            snprintf(device, sizeof device, "%s", s->bench->runtime.backend->name);
+        bench_print("#  Rank %2d Group %2d Pid %6d on %10s device %s [%s] %s", r, 0, p->pid, p->host, device,
+                    p->where, p->name);
     }
+    if (err == ERR_OK) bench_print("#");
     mem_free(&all);
     return err;
 }
@@ -223,16 +225,7 @@ static err_t time_all_pairs(comm_session_t *session, const comm_what_t *what)
     return err;
 }
 
-/* One half of a row: out of place, or in place. */
-typedef struct half {
-    bool wanted;
-    comm_call_t call;
-    int64_t n_wrong;
-    bench_result_t result;
-    comm_rate_t rate;
-} half_t;
-
-static void half_cells(const half_t *h, table_t *table)
+static void half_cells(const comm_half_t *h, table_t *table)
 {
     double us = h->result.p50 * 1e6;
     if (!h->wanted) {
@@ -246,12 +239,12 @@ static void half_cells(const half_t *h, table_t *table)
 }
 
 /* Collective. Measures both halves alternately, under the same conditions. */
-static err_t measure_halves(comm_session_t *s, const comm_what_t *what, half_t halves[2])
+static err_t measure_halves(comm_session_t *s, const comm_what_t *what, comm_half_t halves[2])
 {
     bench_work_t works[2] = {0};
     bench_result_t results[2];
     char text[96];
-    half_t *wanted[2];
+    comm_half_t *wanted[2];
     int n = 0;
     snprintf(text, sizeof text, "%s of %lld bytes", comm_tests[what->test].name,
              (long long)halves[halves[0].wanted ? 0 : 1].call.n_bytes);
@@ -263,7 +256,7 @@ static err_t measure_halves(comm_session_t *s, const comm_what_t *what, half_t h
     err_t err = bench_measure(s->bench, works, n, results);
     for (int i = 0; i < n; i++) wanted[i]->result = results[i];
     for (int i = 0; err == ERR_OK && i < n; i++) {
-        half_t *h = wanted[i];
+        comm_half_t *h = wanted[i];
         h->rate = comm_rate(s, &h->call, h->result.p50, s->bench->comm->topo.n_hosts > 1);
         s->busbw_sum += h->rate.busbw_gbs;
         s->n_busbw++;
@@ -285,7 +278,7 @@ static bool is_checked(const comm_session_t *s, const comm_what_t *what)
     return s->options->check && comm_check_is_exact(&check, what->lane->by->memory == COLLECTIVE_ON_DEVICE);
 }
 
-static err_t prepare_halves(comm_session_t *s, const comm_what_t *what, int64_t count, half_t halves[2])
+static err_t prepare_halves(comm_session_t *s, const comm_what_t *what, int64_t count, comm_half_t halves[2])
 {
     err_t err = ERR_OK;
     for (int i = 0; err == ERR_OK && i < 2; i++)
@@ -301,7 +294,7 @@ static err_t prepare_halves(comm_session_t *s, const comm_what_t *what, int64_t 
 }
 
 /* "  out-of-place~*", "  in-place! (best 1.09 us)": marks of one half. */
-static void half_marks(const half_t *h, char *out, size_t n_bytes)
+static void half_marks(const comm_half_t *h, char *out, size_t n_bytes)
 {
     char best[64] = "";
     out[0] = '\0';
@@ -319,7 +312,7 @@ static bool shows_share(const comm_session_t *s)
     return s->line_rate_gbs > 0 && s->bench->comm->topo.n_hosts > 1;
 }
 
-static void comm_table_row(const comm_session_t *s, const comm_what_t *what, const half_t halves[2])
+static void comm_table_row(const comm_session_t *s, const comm_what_t *what, const comm_half_t halves[2])
 {
     const comm_test_info_t *test = &comm_tests[what->test];
     const comm_call_t *call = &halves[halves[0].wanted ? 0 : 1].call;
@@ -350,13 +343,14 @@ static err_t comm_table_measure(comm_session_t *s, const comm_what_t *what, int6
 {
     const collective_ops_t *by = what->lane->by;
     collective_kind_t kind = comm_tests[what->test].kind;
-    half_t halves[2] = {
+    comm_half_t halves[2] = {
         {.wanted = s->plan.out_of_place && by->out_of_place >> kind & 1},
         {.wanted = s->plan.in_place && by->in_place >> kind & 1},
     };
     err_t err = prepare_halves(s, what, count, halves);
     if (err == ERR_OK) err = measure_halves(s, what, halves);
     if (err == ERR_OK) comm_table_row(s, what, halves);
+    if (err == ERR_OK) comm_json_row(s->json, what, (int)s->options->root, halves);
     for (int i = 0; i < 2; i++) {
         comm_call_free(&halves[i].call);
         bench_result_free(&halves[i].result);
@@ -549,6 +543,10 @@ static const opt_t comm_option_table[] = {
      OPT_MORE},
     {"expect-busbw", OPT_REAL, FIELD(expect_busbw), NULL, 1e-6, 1e6, NULL, "GB/s",
      "fail if the largest bus bandwidth of a test, over its sizes, types and operations, is lower", OPT_MORE},
+    {"output-file", OPT_STRING, FIELD(output_file), NULL, 0, 0, NULL, "FILE",
+     "also write the table as nccl-tests' JSON, for programs that read that; if FILE exists, to FILE.0, FILE.1, …; short form "
+     "-J",
+     OPT_MORE},
     {"inject", OPT_STRING, FIELD(inject), NULL, 0, 0, NULL, "RANK:ELEMENT",
      "flip a bit in the results of a rank before they are verified", OPT_HIDDEN},
 };
@@ -556,8 +554,9 @@ static const opt_t comm_option_table[] = {
 void bench_comm_long_names(int argc, char **argv)
 {
     static char names[][2][16] = {
-        {"-b", "--minbytes"}, {"-e", "--maxbytes"}, {"-f", "--stepfactor"}, {"-i", "--stepbytes"},
-        {"-d", "--datatype"}, {"-o", "--op"},       {"-r", "--root"},       {"-c", "--check"},
+        {"-b", "--minbytes"},  {"-e", "--maxbytes"}, {"-f", "--stepfactor"},
+        {"-i", "--stepbytes"}, {"-d", "--datatype"}, {"-o", "--op"},
+        {"-r", "--root"},      {"-c", "--check"},    {"-J", "--output-file"},
     };
     for (int i = 0; i < argc && strcmp(argv[i], "--") != 0; i++)
         for (size_t k = 0; k < sizeof names / sizeof names[0]; k++)
@@ -571,6 +570,9 @@ static err_t comm_check_options(void *options)
     TRY(comm_sizes_resolve(&sizes, false));
     const comm_words_t words = {o->test, o->datatype, o->op, o->communicator, o->inplace};
     TRY(comm_plan_parse(&words, &o->plan));
+    if (o->output_file && !o->output_file[0])
+        RAISE(ERR_USAGE, "--output-file (-J) is empty; expected a file");
+    if (o->output_file) TRY(comm_json_check(&o->plan, o->plan.n_names));
     char *end = NULL;
     o->inject_element = -1;
     if (!o->inject) return ERR_OK;
@@ -639,7 +641,7 @@ static err_t comm_run(bench_t *bench, const void *options)
     for (int i = 0; i < plan->n_by; i++) n_buffers += comm_lane_buffers(&s, plan->by[i]);
     TRY_OUT(err, bench_check_memory(s.bench, n_buffers * s.sizes.max, "bench comm --maxbytes"));
     for (int i = 0; i < plan->n_by; i++) TRY_OUT(err, comm_lane_open(&s, plan->by[i], &s.lanes[i]));
-    TRY_OUT(err, comm_devices_print(&s));
+    TRY_OUT(err, show_places(&s));
     for (int i = 0; i < plan->n_by; i++)
         for (int k = 0; k < plan->n_tests; k++) {
             const comm_test_t test = plan->tests[k];
@@ -653,7 +655,11 @@ static err_t comm_run(bench_t *bench, const void *options)
     err = comm_agree(bench->comm, check_measured(&s), "checking that points were measured");
 out:
     for (int i = 0; i < s.plan.n_by; i++) comm_lane_close(&s, &s.lanes[i]);
-    return err;
+    err_info_t first;
+    err_take(err, &first);
+    const err_t written = comm_json_close(&s, err == ERR_OK || bench->interrupted, &s.json);
+    if (err != ERR_OK) return err_put(&first);
+    return o->output_file ? comm_agree(bench->comm, written, "writing --output-file (-J)") : ERR_OK;
 }
 
 const bench_case_t bench_comm = {

@@ -140,6 +140,7 @@ void comm_check_describe(const comm_check_t *check, const void *result, int64_t 
 typedef struct bench_comm_options {
     int64_t min_bytes, max_bytes, step_factor, step_bytes, root, check;
     const char *test, *op, *datatype, *communicator, *inplace, *inject;
+    const char *output_file;             /* nccl-tests' JSON; NULL: none */
     double line_rate_gbs, expect_busbw;  /* 0: none */
     comm_plan_t plan;                    /* parsed; see comm_plan_settle */
     int64_t inject_rank, inject_element; /* inject_element -1: no fault */
@@ -153,6 +154,14 @@ typedef struct comm_lane {
     hd_buffer_t device_send, device_recv;
     comm_buffer_t shared;
 } comm_lane_t;
+
+/* Where a rank runs. */
+typedef struct comm_place {
+    char host[TOPO_HOST_MAX], where[48], name[64]; /* where: PCI address or CPUs; name: of GPU or CPU */
+    int32_t pid, device;                           /* device: index of the GPU; -1: none */
+} comm_place_t;
+
+typedef struct comm_json comm_json_t;
 
 /* One run of the case. */
 typedef struct comm_session {
@@ -170,6 +179,7 @@ typedef struct comm_session {
     int64_t n_busbw, n_points, n_wrong, n_undisturbed; /* n_busbw, n_undisturbed: of the sums */
     bool above_line_rate;
     table_t *table;
+    comm_json_t *json; /* of --output-file, on rank 0; else NULL */
 } comm_session_t;
 
 /* A collective to measure, of any size. */
@@ -210,6 +220,15 @@ typedef struct comm_rate {
     bool above_line_rate;
 } comm_rate_t;
 
+/* One half of a row: out of place, or in place. */
+typedef struct comm_half {
+    bool wanted;
+    comm_call_t call;
+    int64_t n_wrong; /* -1: not checked */
+    bench_result_t result;
+    comm_rate_t rate;
+} comm_half_t;
+
 /* Bandwidths of a call that takes `sec`; flags the session if above the line rate.
  *
  *   remote  the data crosses the network */
@@ -221,5 +240,17 @@ comm_rate_t comm_rate(comm_session_t *session, const comm_call_t *call, double s
  *   a, b     the ranks of a pair; -1: not a pair */
 err_t comm_record(const comm_call_t *call, const bench_result_t *result, const comm_rate_t *rate,
                   int64_t n_wrong, int a, int b);
+
+/* nccl-tests' JSON (-J). ERR_USAGE unless the plan has one table. */
+err_t comm_json_check(const comm_plan_t *plan, int n_communicators);
+/* Collective. Creates the file and writes its head. ERR_SYSTEM, ERR_USAGE.
+ *
+ *   places  [size] */
+err_t comm_json_open(comm_session_t *session, const comm_place_t *places, comm_json_t **out);
+/* Not collective. Adds a row of the table; NULL: does nothing. */
+void comm_json_row(comm_json_t *file, const comm_what_t *what, int root, const comm_half_t halves[2]);
+/* Not collective. Adds the totals of the session's table and writes the file; without `keep`, removes it. Takes NULL.
+ * ERR_SYSTEM. */
+err_t comm_json_close(const comm_session_t *session, bool keep, comm_json_t **file);
 
 #endif
