@@ -1,144 +1,72 @@
 /* SPDX-License-Identifier: MIT */
-/* `bench comm`'s way of measuring MPI_Allreduce (collective_run under bench_measure) beside the least there
- * is: a loop of calls between two readings of the clock. Both in one process, on the same buffers, in turn,
- * so that they meet the same machine. Prints a row of a Markdown table for each size: mpirun -np N bare_loop
- * PAIRS. Exit code 1: a median is more than 2 % above the bare loop's. */
+/* The least program that times MPI_Allreduce: a loop of calls between two readings of the clock, with nothing of dptrain.
+ * scripts/bench/comm.sh compares `dptrain bench comm` with it: the same number of calls per sample, samples in batches after
+ * a barrier, a sample is the slowest rank's. Prints the median and the least sample, in microseconds:
+ * mpirun -np N bare_loop single|funneled BYTES CALLS_PER_SAMPLE */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
-#include "base/clock.h"
-#include "base/mem.h"
-#include "base/stats.h"
-#include "cluster/comm/collective.h"
-#include "cluster/comm/mpi/impl.h"
-#include "tools/bench/bench.h"
+enum { SAMPLES = 600, BATCH = 100 };
+static const double warm_up_sec = 0.02, batch_sec = 0.05; /* of a batch at most, as dptrain's */
 
-enum { MAX_PAIRS = 1001, BATCH = 100 };
-static const int64_t sizes[] = {8, 1 << 10, 1 << 16, 1 << 20, 16 << 20};
-static const double bar = 1.02;
-
-typedef struct pairing {
-    bench_t bench;
-    collective_t *collective;
-    float *send, *recv;
-    int count;
-    double ratio[MAX_PAIRS], bench_sec[MAX_PAIRS], bare_sec[MAX_PAIRS];
-} pairing_t;
-
-static void abort_job(err_t code)
+static double now(void)
 {
-    MPI_Abort(MPI_COMM_WORLD, (int)code);
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-static err_t run_collective(void *context)
+static int compare(const void *a, const void *b)
 {
-    return collective_run(((pairing_t *)context)->collective);
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
 }
 
-static err_t by_bench(pairing_t *p, double *sec, int64_t *per_sample, int64_t *per_batch)
+/* Seconds per call, by this rank's clock. */
+static double sample(const float *send, float *recv, int count, long calls)
 {
-    bench_work_t work = {.what = "bench", .context = p, .run = run_collective};
-    bench_result_t result;
-    TRY(bench_measure(&p->bench, &work, 1, &result));
-    *sec = result.p50;
-    *per_sample = result.per_sample;
-    *per_batch = result.n < BATCH ? result.n : BATCH;
-    bench_result_free(&result);
-    return ERR_OK;
-}
-
-/* As many samples of as many calls. */
-static err_t by_loop(pairing_t *p, int64_t per_sample, int64_t per_batch, double *sec)
-{
-    double mine[BATCH], slowest[BATCH];
-    E_MPI(MPI_Barrier(MPI_COMM_WORLD), "MPI_Barrier");
-    for (int64_t i = 0; i < per_batch; i++) {
-        double start = clock_sec();
-        for (int64_t k = 0; k < per_sample; k++)
-            MPI_Allreduce(p->send, p->recv, p->count, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
-        mine[i] = (clock_sec() - start) / (double)per_sample;
-    }
-    E_MPI(MPI_Allreduce(mine, slowest, (int)per_batch, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD), "MPI_Allreduce");
-    *sec = stats_median(slowest, per_batch);
-    return ERR_OK;
-}
-
-static err_t measure(pairing_t *p, int n_pairs)
-{
-    int64_t per_sample = 1, per_batch = 1;
-    double unused;
-    TRY(by_bench(p, &unused, &per_sample, &per_batch));
-    for (int i = 0; i < n_pairs; i++) {
-        int64_t s, b;
-        /* A B, B A: a drift of the machine meets both alike. */
-        if (i % 2) TRY(by_loop(p, per_sample, per_batch, &p->bare_sec[i]));
-        TRY(by_bench(p, &p->bench_sec[i], &s, &b));
-        if (i % 2 == 0) TRY(by_loop(p, per_sample, per_batch, &p->bare_sec[i]));
-        p->ratio[i] = p->bench_sec[i] / p->bare_sec[i];
-    }
-    return ERR_OK;
-}
-
-/* *missed: the bar, on rank 0. */
-static err_t size_row(pairing_t *p, int64_t n_bytes, int n_pairs, bool *missed)
-{
-    p->count = narrow_int(n_bytes / 4);
-    collective_spec_t spec = {.kind = COLLECTIVE_ALL_REDUCE,
-                              .type = COLLECTIVE_FLOAT,
-                              .op = COLLECTIVE_SUM,
-                              .count = p->count,
-                              .send = p->send,
-                              .recv = p->recv,
-                              .what = "allreduce"};
-    TRY(collective_new(p->bench.comm, &spec, &p->collective));
-    err_t err = measure(p, n_pairs);
-    collective_free(&p->collective);
-    TRY(err);
-    double median = stats_median(p->ratio, n_pairs);
-    *missed |= median > bar;
-    if (p->bench.comm->rank == 0)
-        printf("| %lld | %.2f µs | %.2f µs | **%.3f** | %.3f to %.3f |\n", (long long)n_bytes,
-               1e6 * stats_median(p->bench_sec, n_pairs), 1e6 * stats_median(p->bare_sec, n_pairs), median,
-               stats_quantile(p->ratio, n_pairs, 0.25), stats_quantile(p->ratio, n_pairs, 0.75));
-    return ERR_OK;
-}
-
-static err_t run(pairing_t *p, int n_pairs, bool *missed)
-{
-    size_t n_bytes = (size_t)sizes[sizeof sizes / sizeof sizes[0] - 1];
-    TRY(mem_new(n_bytes, "a buffer", &p->send));
-    TRY(mem_new(n_bytes, "a buffer", &p->recv));
-    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) TRY(size_row(p, sizes[i], n_pairs, missed));
-    return ERR_OK;
+    const double start = now();
+    for (long i = 0; i < calls; i++) MPI_Allreduce(send, recv, count, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
+    return (now() - start) / (double)calls;
 }
 
 int main(int argc, char **argv)
 {
-    static pairing_t p;
-    /* A batch or two of samples each time; never precise enough to end sooner. */
-    bench_options_t options = {.budget_sec = 0.05, .precision = 1e-9};
-    comm_options_t comm = {.name = "mpi", .timeout_sec = 60, .abort_job = abort_job};
-    int n_pairs = argc == 2 ? atoi(argv[1]) : 0;
-    bool missed = false;
-    if (n_pairs < 3 || n_pairs > MAX_PAIRS) {
-        fprintf(stderr, "usage: mpirun -np N bare_loop PAIRS (3 to %d)\n", MAX_PAIRS);
-        return ERR_USAGE;
+    if (argc != 4 || (strcmp(argv[1], "single") != 0 && strcmp(argv[1], "funneled") != 0)) {
+        fprintf(stderr, "usage: mpirun -np N bare_loop single|funneled BYTES CALLS_PER_SAMPLE\n");
+        return 2;
     }
-    err_t err = comm_open(&comm, &p.bench.comm);
-    if (err == ERR_OK) {
-        p.bench.options = &options;
-        p.bench.runtime.comm = p.bench.comm;
-        p.bench.n_cpus = 1;
-        err = run(&p, n_pairs, &missed);
+    const int level = strcmp(argv[1], "single") == 0 ? MPI_THREAD_SINGLE : MPI_THREAD_FUNNELED;
+    const long n_bytes = strtol(argv[2], NULL, 10), calls = strtol(argv[3], NULL, 10);
+    const int count = (int)(n_bytes / (long)sizeof(float));
+    double mine[SAMPLES], slowest[SAMPLES], spent = 0, sec = 0;
+    int rank, got, taken = 0;
+    MPI_Init_thread(&argc, &argv, level, &got);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    float *send = calloc((size_t)count, sizeof *send), *recv = calloc((size_t)count, sizeof *recv);
+    if (got < level || count < 1 || calls < 1 || !send || !recv) MPI_Abort(MPI_COMM_WORLD, 4);
+    memset(send, 0, (size_t)count * sizeof *send);
+    memset(recv, 0, (size_t)count * sizeof *recv);
+    for (int go = 1; go;) { /* the same number on all ranks */
+        sec = (double)calls * sample(send, recv, count, calls);
+        spent += sec;
+        go = spent < warm_up_sec;
+        MPI_Allreduce(MPI_IN_PLACE, &go, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
+        MPI_Allreduce(MPI_IN_PLACE, &sec, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
     }
-    if (err != ERR_OK) {
-        fprintf(stderr, "bare_loop: error: %s\n", err_message());
-        abort_job(err);
+    const int n = sec * BATCH < batch_sec ? BATCH : sec < batch_sec ? (int)(batch_sec / sec) : 1;
+    for (int batch = 0; batch < SAMPLES / BATCH; batch++) {
+        MPI_Barrier(MPI_COMM_WORLD);
+        for (int i = 0; i < n; i++) mine[taken++] = sample(send, recv, count, calls);
     }
-    mem_free(&p.send);
-    mem_free(&p.recv);
-    comm_close(&p.bench.comm);
-    return missed ? ERR_GATE : ERR_OK;
+    MPI_Allreduce(mine, slowest, taken, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
+    qsort(slowest, (size_t)taken, sizeof *slowest, compare);
+    if (rank == 0) printf("%.4f %.4f\n", 1e6 * slowest[taken / 2], 1e6 * slowest[0]);
+    free(send);
+    free(recv);
+    MPI_Finalize();
+    return 0;
 }
