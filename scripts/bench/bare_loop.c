@@ -9,7 +9,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { SAMPLES = 600, BATCH = 100 };
+enum { SAMPLES = 600, BATCH = 100, ALIGN = 64 };
 static const double warm_up_sec = 0.02, batch_sec = 0.05; /* of a batch at most, as dptrain's */
 
 static double now(void)
@@ -46,7 +46,8 @@ int main(int argc, char **argv)
     int rank, got, taken = 0;
     MPI_Init_thread(&argc, &argv, level, &got);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-    float *send = calloc((size_t)count, sizeof *send), *recv = calloc((size_t)count, sizeof *recv);
+    const size_t room = ((size_t)count * sizeof(float) + ALIGN) / ALIGN * ALIGN; /* aligned as dptrain's */
+    float *send = aligned_alloc(ALIGN, room), *recv = aligned_alloc(ALIGN, room);
     if (got < level || count < 1 || calls < 1 || !send || !recv) MPI_Abort(MPI_COMM_WORLD, 4);
     memset(send, 0, (size_t)count * sizeof *send);
     memset(recv, 0, (size_t)count * sizeof *recv);
