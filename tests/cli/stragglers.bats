@@ -21,7 +21,7 @@ field() { # JQ FILTER of the straggler record
 }
 
 @test "a rank that computes slowly: named once, in the warning, the record, the profile and the report" {
-    slow 2 backward:4@1 --steps 64 --profile
+    slow 2 backward:40@1 --steps 64 --profile
     local name
     name='rank 1 on '$(uname -n)' is slow: compute took '
     [ "$(grep -c "warning: $name" <<<"$output")" -eq 1 ]
@@ -40,14 +40,14 @@ field() { # JQ FILTER of the straggler record
 }
 
 @test "with --reproducible, and in the wait for data: the victim that waits is not named" {
-    slow 2 data:4@0 --steps 64 --reproducible 2
+    slow 2 data:40@0 --steps 64 --reproducible 2
     [ "$(field '"\(.rank) \(.phase)"')" = '0 data' ]
     [[ $output != *'rank 1 on '*' is slow'* ]]
 }
 
 @test "after the sum: communication (--slow)" {
     [[ -n ${DPTRAIN_TEST_SLOW-} ]] || skip "the arithmetic is in test_rank_times; scripts/test.sh --slow runs it"
-    slow 2 allreduce:4@1 --steps 64
+    slow 2 allreduce:40@1 --steps 64
     [ "$(field '"\(.rank) \(.phase)"')" = '1 communication' ]
 }
 

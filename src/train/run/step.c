@@ -493,7 +493,9 @@ static err_t read_costs(train_step_t *step)
     }
     cost->shared = t->steps.shared_sec;
     cost->end = step->end;
-    t->steps.unslowed_sec = cost->total - t->steps.slowed_sec;
+    /* Not the last one's: on a busy machine that may be many times what the work takes. */
+    const double unslowed = cost->total - t->steps.slowed_sec;
+    if (!(t->steps.unslowed_sec > 0) || unslowed < t->steps.unslowed_sec) t->steps.unslowed_sec = unslowed;
     step_trace(step->number, "step", step->start, step->end, 0);
     return ERR_OK;
 }

@@ -60,7 +60,7 @@ typedef struct train_steps {
     train_step_t slots[BACKEND_SLOTS]; /* by number modulo BACKEND_SLOTS */
     bool ahead;                        /* step t->at.step has begun; within trainer_step: the one after it */
     bool held_save, held_stop;         /* requested in a result, while the next step was in flight */
-    /* Of the step in progress: injected slowdown, and waiting for --sync-bn; of the last, its time without slowdown. */
+    /* Of the step in progress: injected slowdown, and waiting for --sync-bn; of the fastest, its time without slowdown. */
     double slowed_sec, shared_sec, unslowed_sec;
 } train_steps_t;
 
