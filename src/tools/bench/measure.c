@@ -124,7 +124,8 @@ static const double turn_sec = 0.015;           /* of a batch with --turns: keep
 static const double handover_sec = 0.002;       /* estimate, between batches with --turns */
 static const double clock_margin_sec = 20e-6;   /* a sample this long hides the 50 ns of reading the clock */
 static const double device_margin_sec = 200e-6; /* hides a launch and a wait, some µs each */
-static const double overrun = 5;                /* times the budget, if the first few samples take longer */
+static const int64_t busy_batches = 3; /* times as long, of works in parts on a busy machine with --turns */
+static const double overrun = 5;       /* times the budget, if the first few samples take longer */
 
 /* Appended to the samples of a batch in its allreduce, so that all ranks know. */
 enum { NOTE_STOP, NOTE_LOADS, N_NOTES = NOTE_LOADS + LOAD_KINDS };
@@ -135,6 +136,7 @@ typedef struct work_state {
     int n_ranks;
     samples_t samples;
     double sample_sec; /* estimate */
+    bool disturbed;    /* other load during the warm-up, on any rank */
     int64_t per_sample, per_batch;
     int64_t n_slowest; /* samples in which this rank was the slowest */
 } work_state_t;
@@ -212,9 +214,10 @@ static int64_t enough_iterations(const work_state_t *s, double sec)
  * does not move; sets per_sample and per_batch, the same on all ranks. */
 static err_t warm_up(bench_t *bench, work_state_t *s)
 {
-    double sec[MAX_WARM_UP + 1] = {0}, median = 0;
+    double sec[MAX_WARM_UP + 1] = {0}, median = 0, disturbed, unused;
     int64_t n = 1;
     s->per_sample = 1;
+    load_begin(&bench->load);
     /* A sample of one iteration would mostly show the wait of `finish`, so later rounds use more. */
     for (int i = 0; i < sim_repeats(s->work->finish ? 4 : 3); i++) {
         if (i >= 2) s->per_sample = enough_iterations(s, median);
@@ -234,6 +237,9 @@ static err_t warm_up(bench_t *bench, work_state_t *s)
         if (i > 0 && !s->work->finish && n < 2 * n_before) break;
         memset(sec, 0, sizeof sec);
     }
+    disturbed = load_end(&bench->load, bench->n_cpus, bench->cpus_are_shared, &unused) != 0;
+    TRY(max_over_ranks(bench, &disturbed, 1));
+    s->disturbed = disturbed > 0;
     s->per_sample = enough_iterations(s, median);
     s->sample_sec = median * (double)s->per_sample;
     s->per_batch = (int64_t)((bench->turns ? turn_sec : batch_sec) / s->sample_sec);
@@ -336,14 +342,18 @@ static void show_progress(const measurement_t *m, double sec)
                   text);
 }
 
-/* With --turns both jobs take the same number of batches, so that each has a neighbour in the other. */
+/* With --turns both jobs take the same number of batches, so that each has a neighbour in the other. On a busy machine
+ * those of steps are longer: in few steps all ranks are undisturbed at once. */
 static err_t agree_on_rounds(measurement_t *m)
 {
     double round_sec = 0;
     if (!m->bench->turns) return ERR_OK;
-    for (int i = 0; i < m->n; i++)
-        round_sec +=
-            (double)(m->states[i].per_batch + SETTLE_SAMPLES) * m->states[i].sample_sec + handover_sec;
+    for (int i = 0; i < m->n; i++) {
+        work_state_t *s = &m->states[i];
+        round_sec += (double)(s->per_batch + SETTLE_SAMPLES) * s->sample_sec + handover_sec;
+        if (s->disturbed && s->work->parts.n > 0 && s->per_batch * busy_batches <= MAX_BATCH)
+            s->per_batch *= busy_batches;
+    }
     int n = (int)fmin(fmax(m->budget / round_sec, MIN_TURNS), MAX_TURNS);
     TRY(turns_begin_point(m->bench->turns, m->states[0].work->what, n, &m->n_rounds_agreed));
     int64_t most = BENCH_MAX_SAMPLES / m->n_rounds_agreed;
