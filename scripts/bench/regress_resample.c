@@ -197,7 +197,11 @@ static bool take_option(const char *name, const char *value, int *n_trials, doub
 
 int main(int argc, char **argv)
 {
-    compare_options_t options = {.min_effect = 0.03, .alpha = 0.01, .n_resamples = 500, .seed = 1};
+    compare_options_t options = {.min_effect = 0.03,
+                                 .alpha = 0.01,
+                                 .recording_spread = COMPARE_RECORDING_SPREAD,
+                                 .n_resamples = 500,
+                                 .seed = 1};
     int n_trials = 1000, at = 1;
     bool known = true;
     for (; at < argc && strncmp(argv[at], "--", 2) == 0 && known; at++) {

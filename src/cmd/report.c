@@ -38,32 +38,69 @@ static err_t report_check(const char *const *names, int n, err_t *worst)
           (long long)counts.n_records, counts.n_records == 1 ? "" : "s", counts.n_bad == 1 ? "does" : "do");
 }
 
+/* Recordings to read. */
+typedef struct history_files {
+    const char *const *names; /* files, or folders of *.jsonl files */
+    int n;
+    const char *only_case, *only_test; /* NULL: all */
+    const report_t *except;            /* files that hold runs of these are left out; NULL: none */
+} history_files_t;
+
+/* Adds the recordings to the history one by one, and logs what was left out; call history_finish afterwards.
+ * `worst` as in report_files_read. ERR_DATA: a folder without recordings. */
+static err_t read_history(const history_files_t *files, history_t *history, err_t *worst)
+{
+    arena_t arena = {0};
+    err_t err = ERR_OK;
+    for (int i = 0; i < files->n && err == ERR_OK; i++) {
+        const char **names = NULL;
+        int n = 0;
+        err = report_files_expand(&arena, files->names[i], &names, &n);
+        for (int k = 0; k < n && err == ERR_OK; k++) {
+            /* One report per file: its memory is freed before the next file is read. */
+            const char *name = names[k];
+            report_t report = {.only_case = files->only_case, .only_test = files->only_test};
+            err = report_files_read(&report, &name, 1, worst);
+            if (err == ERR_OK && !(files->except && metrics_shared_runs(&report, files->except) > 0))
+                err = history_add(history, &report);
+            report_free(&report);
+        }
+        arena_reset(&arena);
+    }
+    arena_free(&arena);
+    return err;
+}
+
 /* `report compare`: a metric that got worse sets exit code 1, a comparison that decided nothing code 6. */
 static const char compare_usage[] =
     "usage: dptrain report compare [options] BASE NEW\n"
     "\n"
-    "Reports for each metric in both recordings whether NEW is better than, worse\n"
-    "than or the same as BASE, or whether the data is inconclusive. A recording is a\n"
-    "file of records, or all *.jsonl files of a folder. It should hold several starts\n"
-    "of the same dptrain bench command: a single start does not show the variation\n"
-    "from start to start.\n"
+    "Reports for each metric in both BASE and NEW whether NEW is better, worse or the\n"
+    "same, or whether the data is inconclusive. Each is a recording, a file of\n"
+    "records, or a folder of several (*.jsonl). A recording should hold several starts\n"
+    "of the same dptrain bench command, because starts differ. Recordings of other\n"
+    "days differ too: by what is measured from three of them, or with --history from\n"
+    "earlier ones; otherwise 2 % is assumed.\n"
     "\n"
-    "  worse, better  the ratio of medians exceeds the minimum effect, its interval\n"
-    "                 lies on one side of 1, and q is at most alpha\n"
+    "  worse, better  the ratio exceeds the minimum effect, its interval lies on one\n"
+    "                 side of 1, and q is at most alpha\n"
     "  same           the whole interval is within the minimum effect\n"
     "  inconclusive   neither; the reason is given\n"
+    "\n"
+    "The ratio is that of the medians, or of the fastest samples where other load\n"
+    "disturbed the measurement, or the machine has two levels of speed.\n"
     "\f\n"
     "Formulas and sources: docs/records.md. The same files give the same output.\n"
     "\n"
     "Exit codes: 0 no metric is worse; 1 a metric is worse; 3 the recordings cannot\n"
     "be compared: one has no complete run, they share no metric, or hardware, fabric,\n"
-    "ranks or threads differ; 6 nothing was decided: no metric is worse, but more\n"
-    "than half are inconclusive.\n";
+    "ranks or threads differ; 6 no metric is worse, but more than half are\n"
+    "inconclusive, or one that has to decide (--must-decide, --fail-on-inconclusive).\n";
 
 typedef struct compare_command {
-    const char *format, *out;
-    double min_effect, alpha;
-    bool force, allow_inconclusive;
+    const char *format, *out, *history, *must_decide;
+    double min_effect, alpha, recording_spread;
+    bool force, allow_inconclusive, fail_on_inconclusive;
     int64_t n_resamples, seed;
 } compare_command_t;
 
@@ -77,8 +114,18 @@ static const opt_t compare_table[] = {
      "false discovery rate of the verdicts better and worse", OPT_COMMON},
     {"force", OPT_FLAG, FIELD(force), NULL, 0, 0, NULL, "",
      "compare recordings of different machines or jobs, and list the differences", OPT_COMMON},
+    {"history", OPT_STRING, FIELD(history), NULL, 0, 0, NULL, "DIR",
+     "recordings, a folder or file, that tell how recordings and starts vary; those of NEW are left out",
+     OPT_COMMON},
+    {"recording-spread", OPT_REAL, FIELD(recording_spread), "2%", 0, 1, NULL, "X",
+     "standard deviation between recordings where it is not measured", OPT_MORE},
+    {"must-decide", OPT_STRING, FIELD(must_decide), NULL, 0, 0, NULL, "LIST",
+     "exit code 6 if one of these metrics is inconclusive: cases, or cases and tests, as gemm,mem/copy",
+     OPT_COMMON},
+    {"fail-on-inconclusive", OPT_FLAG, FIELD(fail_on_inconclusive), NULL, 0, 0, NULL, "",
+     "exit code 6 if any metric is inconclusive", OPT_COMMON},
     {"allow-inconclusive", OPT_FLAG, FIELD(allow_inconclusive), NULL, 0, 0, NULL, "",
-     "exit code 0, not 6, if nothing was decided", OPT_COMMON},
+     "exit code 0, not 6, whatever is inconclusive", OPT_COMMON},
     {"format", OPT_CHOICE, FIELD(format), "table", 0, 0, compare_formats, "", "output format", OPT_COMMON},
     REPORT_OUT_ROW,
     {"resamples", OPT_INT, FIELD(n_resamples), "2000", 100, 1000000, NULL, "N", "bootstrap resamples",
@@ -119,20 +166,64 @@ static err_t check_worse(const comparison_t *c)
     RAISE(ERR_GATE, "%d of %d metric%s %s worse: %s", n, c->n_metrics, plural, verb, list);
 }
 
+/* A comparison of which too much is open. */
+static err_t check_decided(const comparison_t *c, bool fail_on_inconclusive)
+{
+    const int n_open = c->n_of[VERDICT_INCONCLUSIVE];
+    const char *plural = c->n_metrics == 1 ? "" : "s", *verb = n_open == 1 ? "is" : "are";
+    if (!compare_decided(c))
+        RAISE(
+            ERR_INCONCLUSIVE,
+            "nothing was decided: %d of %d metric%s %s inconclusive; record more starts or recordings, or interleave "
+            "them (scripts/regress.sh ab); --allow-inconclusive returns 0",
+            n_open, c->n_metrics, plural, verb);
+    for (const compare_metric_t *at = c->metrics; at; at = at->next)
+        if (at->must_decide && at->verdict == VERDICT_INCONCLUSIVE)
+            RAISE(ERR_INCONCLUSIVE, "%s must be decided, and is inconclusive: %s (such metrics: %d)",
+                  at->label, at->reason, c->n_undecided);
+    if (c->not_measured[0])
+        RAISE(ERR_INCONCLUSIVE, "%s must be decided, but the recordings have no such metric in common",
+              c->not_measured);
+    if (fail_on_inconclusive && n_open > 0)
+        RAISE(ERR_INCONCLUSIVE, "%d of %d metric%s %s inconclusive (--fail-on-inconclusive)", n_open,
+              c->n_metrics, plural, verb);
+    return ERR_OK;
+}
+
+/* The recordings that tell how recordings vary; those of `now` are left out. What cannot be read is logged and left out:
+ * the comparison says what it assumes. ERR_DATA: none was read. */
+static err_t read_spread(const char *name, const report_t *now, history_t *history)
+{
+    const history_files_t files = {.names = &name, .n = 1, .except = now};
+    const history_options_t options = {.min_effect = HISTORY_MIN_EFFECT, .alpha = HISTORY_ALPHA, .seed = 1};
+    err_t worst = ERR_OK;
+    TRY(read_history(&files, history, &worst));
+    const err_t err = history->build ? history_finish(history, &options) : ERR_DATA;
+    if (err != ERR_DATA) return err;
+    if (worst != ERR_OK) RAISE(worst, "no recording of %s could be read", name);
+    return ERR_OK;
+}
+
 static err_t run_compare(const void *values, const char *const *names, int n)
 {
     const compare_command_t *command = values;
+    report_t reports[2] = {{.keep_samples = true}, {.keep_samples = true}};
+    history_t history = {0};
     const compare_options_t options = {.min_effect = command->min_effect,
                                        .alpha = command->alpha,
+                                       .recording_spread = command->recording_spread,
                                        .force = command->force,
                                        .n_resamples = narrow_int(command->n_resamples),
-                                       .seed = (uint64_t)command->seed};
-    report_t reports[2] = {{.keep_samples = true}, {.keep_samples = true}};
+                                       .seed = (uint64_t)command->seed,
+                                       .history = command->history ? &history : NULL,
+                                       .must_decide = command->must_decide};
     comparison_t comparison = {0};
     const compare_printing_t printing = {&comparison, &options, command->format};
     arena_t arena = {0};
     err_t err = ERR_OK;
     if (n != 2) RAISE_OUT(err, ERR_USAGE, "dptrain report compare: expected two recordings, BASE and NEW");
+    if (command->fail_on_inconclusive && command->allow_inconclusive)
+        RAISE_OUT(err, ERR_USAGE, "--fail-on-inconclusive and --allow-inconclusive exclude each other");
     for (int i = 0; i < 2; i++) {
         const char **files;
         int n_files;
@@ -143,18 +234,14 @@ static err_t run_compare(const void *values, const char *const *names, int n)
         if (worst != ERR_OK)
             RAISE_OUT(err, worst, "%s was not read completely, so nothing was compared", names[i]);
     }
+    if (command->history) TRY_OUT(err, read_spread(command->history, &reports[1], &history));
     TRY_OUT(err, compare_reports(&reports[0], &reports[1], &options, &comparison));
     TRY_OUT(err, report_files_write(command->out, print_comparison, &printing));
     TRY_OUT(err, check_worse(&comparison));
-    const int n_open = comparison.n_of[VERDICT_INCONCLUSIVE], n_metrics = comparison.n_metrics;
-    if (!command->allow_inconclusive && !compare_decided(&comparison))
-        RAISE_OUT(
-            err, ERR_INCONCLUSIVE,
-            "nothing was decided: %d of %d metric%s %s inconclusive; record more starts, or interleave the "
-            "recordings (scripts/regress.sh ab); --allow-inconclusive returns 0",
-            n_open, n_metrics, n_metrics == 1 ? "" : "s", n_open == 1 ? "is" : "are");
+    if (!command->allow_inconclusive) TRY_OUT(err, check_decided(&comparison, command->fail_on_inconclusive));
 out:
     compare_free(&comparison);
+    history_free(&history);
     for (int i = 0; i < 2; i++) report_free(&reports[i]);
     arena_free(&arena);
     return cmd_fail(err);
@@ -167,13 +254,6 @@ static err_t cmd_report_compare(const cmd_context_t *context)
                          0};
     return report_files_command(context, compare_usage, &group, run_compare);
 }
-
-/* Recordings to read. */
-typedef struct history_files {
-    const char *const *names; /* files, or folders of *.jsonl files */
-    int n;
-    const char *only_case, *only_test; /* NULL: all */
-} history_files_t;
 
 /* `report history`: change points over many recordings, read one file at a time. */
 static const char history_usage[] =
@@ -218,30 +298,6 @@ static const opt_t history_table[] = {
      "with --fail-on-change, exit code 0, not 6, if there are too few recordings", OPT_COMMON},
 };
 
-/* Adds the recordings to the history one by one, and logs what was left out; call history_finish afterwards.
- * `worst` as in report_files_read. ERR_DATA: a folder without recordings. */
-static err_t read_history(const history_files_t *files, history_t *history, err_t *worst)
-{
-    arena_t arena = {0};
-    err_t err = ERR_OK;
-    for (int i = 0; i < files->n && err == ERR_OK; i++) {
-        const char **names = NULL;
-        int n = 0;
-        err = report_files_expand(&arena, files->names[i], &names, &n);
-        for (int k = 0; k < n && err == ERR_OK; k++) {
-            /* One report per file: its memory is freed before the next file is read. */
-            const char *name = names[k];
-            report_t report = {.only_case = files->only_case, .only_test = files->only_test};
-            err = report_files_read(&report, &name, 1, worst);
-            if (err == ERR_OK) err = history_add(history, &report);
-            report_free(&report);
-        }
-        arena_reset(&arena);
-    }
-    arena_free(&arena);
-    return err;
-}
-
 /* Context of print_history. */
 typedef struct history_printing {
     const history_t *history;
@@ -280,7 +336,7 @@ static err_t check_slower(const history_t *history, int64_t n_last, bool allow_i
 static err_t run_history(const void *values, const char *const *names, int n)
 {
     const history_command_t *command = values;
-    const history_files_t files = {names, n, command->only_case, command->only_test};
+    const history_files_t files = {names, n, command->only_case, command->only_test, NULL};
     const history_options_t options = {
         .min_effect = command->min_effect, .alpha = command->alpha, .last = (int)command->last, .seed = 1};
     history_t history = {0};
@@ -340,7 +396,7 @@ static const char html_usage[] =
 
 typedef struct html_command {
     const char *out, *base, *title, *history, *only_case, *only_test;
-    double min_effect, alpha;
+    double min_effect, history_min_effect, alpha;
     bool force;
 } html_command_t;
 
@@ -357,7 +413,9 @@ static const opt_t html_table[] = {
     REPORT_CASE_ROW,
     REPORT_TEST_ROW,
     {"min-effect", OPT_REAL, FIELD(min_effect), "3%", 0, 1, NULL, "X",
-     "smallest change that counts, such as 3% or 0.03", OPT_COMMON},
+     "smallest change between two recordings that counts, as in dptrain report compare", OPT_COMMON},
+    {"history-min-effect", OPT_REAL, FIELD(history_min_effect), "1%", 0, 1, NULL, "X",
+     "smallest change in the history that counts, as in dptrain report history", OPT_COMMON},
     {"alpha", OPT_REAL, FIELD(alpha), "0.01", 1e-6, 0.5, NULL, "X", "false discovery rate of the verdicts",
      OPT_COMMON},
     {"force", OPT_FLAG, FIELD(force), NULL, 0, 0, NULL, "",
@@ -446,10 +504,12 @@ static err_t add_comparison(html_data_t *data, const compare_options_t *options,
 /* An unusable history is logged; the page is still written. */
 static err_t add_history(html_data_t *data, const html_command_t *command, err_t *worst)
 {
-    const history_files_t files = {&command->history, 1, command->only_case, command->only_test};
-    const history_options_t options = {.min_effect = command->min_effect, .alpha = command->alpha, .seed = 1};
+    const history_files_t files = {&command->history, 1, command->only_case, command->only_test, NULL};
+    const history_options_t options = {
+        .min_effect = command->history_min_effect, .alpha = command->alpha, .seed = 1};
     err_t err = read_history(&files, &data->history, worst);
     if (err == ERR_OK) err = history_finish(&data->history, &options);
+    data->input.history_min_effect = options.min_effect;
     if (err == ERR_OK) data->input.history = &data->history;
     if (err != ERR_DATA) return err;
     log_error("no history of %s: %s", command->history, err_message());
@@ -468,11 +528,14 @@ static err_t print_page(const void *context, FILE *out)
 static err_t run_html(const void *values, const char *const *names, int n)
 {
     const html_command_t *command = values;
+    history_t spread = {0};
     const compare_options_t options = {.min_effect = command->min_effect,
                                        .alpha = command->alpha,
+                                       .recording_spread = COMPARE_RECORDING_SPREAD,
                                        .force = command->force,
                                        .n_resamples = 2000,
-                                       .seed = 1};
+                                       .seed = 1,
+                                       .history = command->history ? &spread : NULL};
     const char *path = command->out;
     html_data_t *data;
     err_t worst = ERR_OK, err = mem_new(sizeof *data, "a page", &data);
@@ -497,6 +560,10 @@ static err_t run_html(const void *values, const char *const *names, int n)
         TRY_OUT(err, read_all(&command->base, 1, &data->base, &of_base));
         if (of_base != ERR_OK) not_whole = command->base;
         if (of_base > worst) worst = of_base;
+        /* What cannot be read is reported below, with the history. */
+        if (command->history && (err = read_spread(command->history, &data->now, &spread)) == ERR_DATA)
+            err = ERR_OK;
+        if (err != ERR_OK) goto out;
         TRY_OUT(err, add_comparison(data, &options, not_whole));
     }
     if (command->history) TRY_OUT(err, add_history(data, command, &worst));
@@ -505,6 +572,7 @@ static err_t run_html(const void *values, const char *const *names, int n)
 out:
     compare_free(&data->comparison);
     history_free(&data->history);
+    history_free(&spread);
     for (int i = 0; i < 2; i++) report_free(reports[i]);
     mem_free(&data);
     cmd_fail(err);

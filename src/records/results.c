@@ -149,14 +149,17 @@ static const record_field_t count_fields[] = {
 static const record_field_t compare_options[] = {
     {REAL("min_effect", "smaller changes are none")},
     {REAL("alpha", "false discovery rate")},
+    {REAL("recording_spread", "assumed standard deviation of recordings")},
     {FLAG("force", "although the machines differ")},
     {POSITIVE("resamples", "of the bootstrap")},
     {INTEGER("seed", "of the bootstrap")},
+    {TEXT("must_decide", "metrics that must decide"), .nullable = true},
     {0},
 };
 
 static const record_field_t side_fields[] = {
     {ARRAY("files", "paths")},
+    {COUNT("recordings", "files with a complete run")},
     {COUNT("runs", "complete ones")},
     {COUNT("runs_excluded", "the others")},
     {TEXT("first", "time of its first run"), .nullable = true},
@@ -167,8 +170,8 @@ static const record_field_t side_fields[] = {
 
 /* Of the part `other` the times are what is left, which may be below 0. */
 #define DIFFERENCE                                                                                           \
-    {NUMBER("base_sec", "median of BASE"), .nullable = true},                                                \
-        {NUMBER("new_sec", "median of NEW"), .nullable = true},                                              \
+    {NUMBER("base_sec", "location of BASE"), .nullable = true},                                              \
+        {NUMBER("new_sec", "location of NEW"), .nullable = true},                                            \
         {NUMBER("ratio", "`new_sec` / `base_sec`; above 1 is slower"), .nullable = true},                    \
         {REAL("low", "lower end of the interval of `ratio`"), .nullable = true},                             \
         {REAL("high", "upper end"), .nullable = true},                                                       \
@@ -188,6 +191,18 @@ static const record_field_t compare_part_fields[] = {
     {0},
 };
 
+static const char *const deciders[] = {"median", "fastest", NULL};
+static const char *const spread_sources[] = {"assumed", "measured", NULL};
+
+static const record_field_t ratio_fields[] = {
+    {REAL("ratio", "of NEW to BASE"), .nullable = true},
+    {REAL("low", "lower end of its interval"), .nullable = true},
+    {REAL("high", "upper end"), .nullable = true},
+    {REAL("error", "standard error of ln `ratio`"), .nullable = true},
+    {REAL("p", "two-sided"), .nullable = true},
+    {0},
+};
+
 static const record_field_t compare_metric_fields[] = {
     {TEXT("case", "as in `bench`; `train`: the step of a training run")},
     {WORDS("test", "as in `bench`; or the model")},
@@ -198,7 +213,16 @@ static const record_field_t compare_metric_fields[] = {
     {FLAG("tested", "it counts for `q` of all")},
     {FLAG("interleaved", "batches are compared in pairs")},
     {REAL("q", "smallest false discovery rate at which it is significant"), .nullable = true},
+    {TEXT("decided_by", "whose figures the next ones are: the fastest samples' on a disturbed machine"),
+     .words = deciders},
     DIFFERENCE,
+    {OBJECT("median", "of the medians"), .of = ratio_fields},
+    {OBJECT("fastest", "of the fastest samples"), .of = ratio_fields},
+    {REAL("fastest_quantile", "which samples these are")},
+    {TEXT("recording_spread_source", "null: nothing was added"), .words = spread_sources, .nullable = true},
+    {REAL("recording_spread", "standard deviation between recordings that was added"), .nullable = true},
+    {REAL("detectable", "slowdown that is found with 95 %"), .nullable = true},
+    {FLAG("must_decide", "the comparison fails if it is inconclusive")},
     {ARRAY("starts", "compared: of BASE, of NEW")},
     {ARRAY("slowed_starts", "left out: of BASE, of NEW")},
     {ARRAY("samples", "of BASE, of NEW")},
@@ -214,6 +238,8 @@ const record_field_t record_comparison[] = {
     {FLAG("decided", "false with exit code 6")},
     {OBJECT("n", "metrics with each verdict"), .of = count_fields},
     {OBJECT("options", "of the comparison"), .of = compare_options},
+    {REAL("detectable", "slowdown that is found with 95 %, median over the metrics"), .nullable = true},
+    {COUNT("undecided", "metrics that had to decide, and are inconclusive")},
     {OBJECT("base", "the recording BASE"), .of = side_fields},
     {OBJECT("new", "the recording NEW"), .of = side_fields},
     {ARRAY("metrics", "in the order of BASE"), .of = compare_metric_fields},
@@ -260,6 +286,15 @@ static const record_field_t change_fields[] = {
     {0},
 };
 
+static const record_field_t drift_fields[] = {
+    {COUNT("first", "index of the first recording")},
+    {COUNT("last", "index of the last")},
+    {REAL("from_sec", "the trend's value at the first")},
+    {REAL("to_sec", "at the last")},
+    {REAL("p", "by Mann and Kendall")},
+    {0},
+};
+
 static const record_field_t history_metric_fields[] = {
     {TEXT("case", "as in `bench`")},
     {WORDS("test", "as in `bench`")},
@@ -269,6 +304,7 @@ static const record_field_t history_metric_fields[] = {
     {ARRAY("values", "one for each recording that has it"), .of = value_fields},
     {ARRAY("levels_sec", "medians between changes")},
     {ARRAY("changes", "from the first to the last"), .of = change_fields},
+    {OBJECT("drift", "instead of changes"), .of = drift_fields, .optional = true},
     {0},
 };
 

@@ -49,7 +49,13 @@ recording() { # ID [SETTING=VALUE…]
         }'
 }
 
-compare() { # WANTED CODE, ARGUMENTS…   Into said and err.
+compare() { # WANTED CODE, ARGUMENTS…   Into said and err. Recordings do not differ by more than their starts.
+    local wanted=$1
+    shift
+    compare_days "$wanted" --recording-spread 0 "$@"
+}
+
+compare_days() { # WANTED CODE, ARGUMENTS…   With the usual variation between recordings.
     local wanted=$1 code=0
     shift
     "$dptrain" report compare "$@" >said 2>err || code=$?
@@ -98,6 +104,61 @@ compare() { # WANTED CODE, ARGUMENTS…   Into said and err.
     [ "$(tail -n 1 said)" = "0 worse, 0 better, 1 same, 1 inconclusive" ]
 }
 
+@test "one recording: their variation is assumed and said; three are measured, or a history tells" {
+    recording b backward=0.009 >worse.jsonl
+    compare_days 6 base.jsonl worse.jsonl
+    grep -q '^  variation  recordings are assumed to differ by 2.00 %' said
+    grep -q 'variation between recordings is assumed' said
+    recording b backward=0.012 >much.jsonl
+    compare_days 1 base.jsonl much.jsonl
+    mkdir three
+    recording a >three/1.jsonl
+    recording c >three/2.jsonl
+    recording d >three/3.jsonl
+    compare_days 1 three worse.jsonl
+    grep -q '^  variation  recordings differ by 0\.' said
+    compare_days 1 --format json three worse.jsonl
+    jq -e '.base.recordings == 3 and (.metrics[1] | .recording_spread_source == "measured" and .verdict == "worse"
+        and .detectable > 0.03 and .detectable < 0.07)' said
+    # A history that holds the new recording as well: it is left out.
+    recording e >three/4.jsonl
+    cp worse.jsonl three/5.jsonl
+    sed -i 's/"p50":0.012,/"p50":0.01205,/' three/4.jsonl
+    compare_days 1 --history three --format json base.jsonl worse.jsonl
+    jq -e '.metrics[1] | .recording_spread_source == "measured" and .recording_spread > 0
+        and .recording_spread < 0.01' said
+    compare_days 3 --history missing base.jsonl worse.jsonl
+    grep -q missing err
+    mkdir none
+    compare_days 3 --history none base.jsonl worse.jsonl
+    # What cannot be read of a history is left out.
+    ln -s nowhere three/6.jsonl
+    compare_days 1 --history three base.jsonl worse.jsonl
+    grep -q 6.jsonl err
+    "$dptrain" report html --out page.html --base base.jsonl --history none worse.jsonl || [ $? -eq 3 ]
+    grep -q verdicts page.html
+}
+
+@test "metrics that must decide: code 6 names the one that did not; or that nobody measured" {
+    recording b n=6 >half.jsonl
+    sed -i '/b[1-5]/{/"gemm"/d}' half.jsonl
+    compare 0 base.jsonl half.jsonl
+    compare 0 --must-decide step base.jsonl half.jsonl
+    compare 6 --must-decide step/weak,gemm base.jsonl half.jsonl
+    grep -q 'gemm must be decided' err
+    compare 6 --fail-on-inconclusive base.jsonl half.jsonl
+    grep -q '1 of 2 metrics is inconclusive' err
+    compare 0 --allow-inconclusive --must-decide gemm base.jsonl half.jsonl
+    compare 2 --allow-inconclusive --fail-on-inconclusive base.jsonl half.jsonl
+    compare 6 --must-decide step,conv base.jsonl half.jsonl
+    grep -q 'conv must be decided' err
+    compare 6 --must-decide step/we base.jsonl half.jsonl
+    # What is worse is worse first.
+    recording b n=6 backward=0.009 >half.jsonl
+    sed -i '/b[1-5]/{/"gemm"/d}' half.jsonl
+    compare 1 --must-decide gemm base.jsonl half.jsonl
+}
+
 @test "the same files give the same bytes; a recording is the same as itself" {
     recording b gemm=0.0013 >new.jsonl
     for format in table markdown json; do
@@ -109,7 +170,7 @@ compare() { # WANTED CODE, ARGUMENTS…   Into said and err.
     done
     cp base.jsonl copy.jsonl
     compare 0 base.jsonl copy.jsonl
-    grep -qE '^  gemm .* 0\.0 % +0\.0 … 0\.0 % +1\.0000  same$' said
+    grep -qE '^  gemm .* 0\.0 % +0\.0 … 0\.0 % +0\.0 % +1\.0000  same$' said
     grep -qx 'both recordings hold the same runs' said
 }
 
@@ -119,8 +180,9 @@ compare() { # WANTED CODE, ARGUMENTS…   Into said and err.
     [ "$(wc -l <said)" -eq 1 ]
     jq -e '.record == "comparison" and .schema == 1 and .verdict == "worse" and .decided
         and .n == {"same":1,"better":0,"worse":1,"inconclusive":0} and .notes == []
-        and .options == {"min_effect":0.03,"alpha":0.01,"force":false,"resamples":2000,"seed":1}
-        and .base == {"files":["base.jsonl"],"runs":6,"runs_excluded":0,"first":"2026-11-21T08:00:00Z",
+        and .options == {"min_effect":0.03,"alpha":0.01,"recording_spread":0,"force":false,"resamples":2000,"seed":1,
+            "must_decide":null}
+        and .base == {"files":["base.jsonl"],"recordings":1,"runs":6,"runs_excluded":0,"first":"2026-11-21T08:00:00Z",
             "last":"2026-11-21T08:05:00Z","git":"abc"}' said
     jq -e '.metrics | length == 2 and (.[0] | .case == "gemm" and .key == "ranks=2" and .verdict == "same" and .parts == []
         and .attributed_to == null)' said
@@ -140,8 +202,8 @@ compare() { # WANTED CODE, ARGUMENTS…   Into said and err.
 @test "Markdown: every row has as many cells as the heading" {
     recording b gemm=0.0011 >new.jsonl
     compare 1 --format markdown base.jsonl new.jsonl
-    [ "$(grep '^|' said | tr -cd '|\n' | sort -u)" = "||||||||" ]
-    grep -qxF '| metric | base | new | change | interval | q | verdict |' said
+    [ "$(grep '^|' said | tr -cd '|\n' | sort -u)" = "|||||||||" ]
+    grep -qxF '| metric | base | new | change | interval | fastest | q | verdict |' said
     grep -qx '## comparison of base.jsonl with new.jsonl' said
 }
 
@@ -183,7 +245,7 @@ training() { # MORE MEMBERS OF THE RECORD run
     "$dptrain" report model-17.jsonl | grep -q '^  hardware .*cpu_type AuthenticAMD family 25 model 17$'
 }
 
-@test "a folder is one recording; incomplete runs are left out, or rejected" {
+@test "a folder is several recordings; incomplete runs are left out, or rejected" {
     mkdir new
     recording b n=4 >new/1.jsonl
     recording c n=4 | sed '/c3/d' >new/2.jsonl
@@ -191,7 +253,7 @@ training() { # MORE MEMBERS OF THE RECORD run
     recording e n=2 | head -c 5000 >new/4.jsonl
     echo 'no record' >new/notes.txt
     compare 0 base.jsonl new
-    grep -qE '^  new +new/1.jsonl and 3 more files: 8 runs,' said
+    grep -qE '^  new +new/1.jsonl and 3 more files: 3 recordings, 8 runs,' said
     grep -q '^new: incomplete runs left out: d0 (interrupted), e1 (no end record)$' said
     grep -q '^new/4.jsonl: lines left out: 1, the first in line [0-9]*: truncated' said
     grep -q '4.jsonl: line [0-9]* was left out: truncated' err

@@ -18,9 +18,9 @@ setup_file() {
     for day in {1..3}; do recording "$day" 7b 0 >"$runs/suite-5$day.jsonl"; done
 }
 
-recording() { # DAY MACHINE INTERRUPTED
+recording() { # DAY MACHINE INTERRUPTED [DRIFT A DAY]
     # Park and Miller's generator, because awks differ in theirs.
-    awk -v day="$1" -v machine="$2" -v interrupted="$3" '
+    awk -v day="$1" -v machine="$2" -v interrupted="$3" -v drift="${4:-0}" '
     function noise() { seed = seed * 16807 % 2147483647; return 1 + 0.002 * seed / 2147483647 }
     BEGIN {
         seed = 1000003 * day
@@ -35,6 +35,7 @@ recording() { # DAY MACHINE INTERRUPTED
                 sec = (bytes == 8 ? 1e-6 : 3e-3) * noise()
                 if (bytes > 8 && day >= 9) sec *= 1.02
                 if (machine != "1a") sec *= 2 ^ day
+                if (bytes > 8) sec *= 1 + drift * day
                 printf "{\"record\":\"bench\",\"schema\":1,\"run\":\"%s\",\"case\":\"comm\",", run
                 printf "\"test\":\"all_reduce\",\"key\":{\"bytes\":%d,\"datatype\":\"float\"},", bytes
                 printf "\"metrics\":{},\"unit\":\"s\",\"verdict\":\"ok\","
@@ -118,6 +119,30 @@ END
         $10 ~ /^bytes=8388608/ && $18 { if ($5 != "2026-11-09T10:12:01Z") exit 1; n++ } END { exit n != 1 || NR != 33 }'
     history --format markdown --test all_reduce "$runs"
     grep -qE '^\| comm all\\?_reduce bytes 8 MiB \| 3\.003 ms \| 3\.063 ms \| \+2\.0 % slower \| [0-9.]+ \|$' "$said"
+}
+
+@test "a drift is no change: its size, over how many recordings, and no date" {
+    mkdir "$BATS_TEST_TMPDIR/drift"
+    for day in {1..8}; do
+        recording "$day" 1a 0 0.005 >"$BATS_TEST_TMPDIR/drift/$day.jsonl"
+        # Without the step of the 9th.
+        recording "$((day + 8))" 1a 0 0.005 | awk '/8388608/ && match($0, /"p50":[^,]*/) {
+            sec = substr($0, RSTART + 6, RLENGTH - 6) / 1.02
+            $0 = substr($0, 1, RSTART + 5) sprintf("%.9g", sec) substr($0, RSTART + RLENGTH)
+        } { print }' >"$BATS_TEST_TMPDIR/drift/$((day + 8)).jsonl"
+    done
+    history "$BATS_TEST_TMPDIR/drift"
+    cat "$said"
+    run grep Changed "$said"
+    [ "$status" -eq 1 ]
+    grep -qE '^  comm all_reduce bytes 8 MiB  \+7\.[0-9] % slower over 16 recordings, no single date' "$said"
+    grep -q '^Metrics: 3; with a change: 0, with a drift: 1, without: 2' "$said"
+    history --format json "$BATS_TEST_TMPDIR/drift"
+    jq -e '.groups[0].metrics[1] | .changes == [] and .drift.first == 0 and .drift.last == 15 and .drift.to_sec > .drift.from_sec' "$said"
+    fails 1 --fail-on-change 3 "$BATS_TEST_TMPDIR/drift"
+    "$dptrain" report html --out "$BATS_TEST_TMPDIR/page.html" --history "$BATS_TEST_TMPDIR/drift"
+    grep -q 'Drift: +7\.[0-9] % over 16 recordings, no single date' "$BATS_TEST_TMPDIR/page.html"
+    grep -q 'No change of 1 % or more' "$BATS_TEST_TMPDIR/page.html"
 }
 
 @test "options select metrics and changes" {

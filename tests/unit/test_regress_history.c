@@ -161,6 +161,39 @@ static void add_step(int first, double factor)
     }
 }
 
+/* 2 % slower over twenty days, a little every day. */
+static void check_drift(void)
+{
+    begin();
+    for (int day = 1; day <= 20; day++) {
+        made_t m = usual;
+        m.day = day;
+        m.factor = 1 + 0.02 * (day - 1) / 19;
+        add(m);
+    }
+    OK_CALL(finish(0), "a history that drifts");
+    const history_group_t *group = history.groups;
+    const history_metric_t *metric = group->metrics->next;
+    const history_drift_t *drift = metric->drift;
+    OK(drift && metric->n_changes == 0 && group->n_drifting == 1 && group->n_changed == 0,
+       "a drift is no change, and has no date");
+    if (!drift) exit(1);
+    OK(drift->first == 0 && drift->last == 19 && is(drift->to / drift->from, 1.02, 0.004) && drift->p < 1e-4,
+       "but a size");
+    OK(is(history_level(metric, 0), drift->from, 1e-12) && is(history_level(metric, 19), drift->to, 1e-12) &&
+           is(history_level(metric, 10), 16e-3 * 1.0105, 3e-5),
+       "and a level for each recording");
+    OK(history_count_slower(&history, 3) == 1, "that is slower in the newest");
+    const report_run_t like = {.hardware_id = "aa", .fabric_id = "f", .ranks = 2, .threads = 1};
+    stats_spread_t starts, recordings;
+    history_spread(&history, &like, "comm", "x", "bytes=16", &starts, &recordings);
+    OK(is(recordings.df, 18, 1e-9) && recordings.deviation < 0.002 && is(starts.df, 40, 1e-9) &&
+           is(starts.deviation, 0.002, 0.001),
+       "about which recordings hardly differ");
+    history_spread(&history, &like, "comm", "x", "bytes=32", &starts, &recordings);
+    OK(!(recordings.df > 0) && !(starts.df > 0), "of a metric that nobody measured nothing is known");
+}
+
 /* The same revision; faster; only the newest are wanted. */
 static void check_machine(void)
 {
@@ -320,8 +353,9 @@ static void check_left_out(void)
 
 int main(void)
 {
-    tap_plan(2 * (20 + 20 + 20 + 24 + 20 + 9 + 18 + 9 + 1) + 40);
+    tap_plan(2 * (20 + 20 + 20 + 20 + 24 + 20 + 9 + 18 + 9 + 1) + 40 + 7);
     check_step();
+    check_drift();
     check_machine();
     check_sure();
     check_remainder();

@@ -121,6 +121,37 @@ static void check_constant(void)
        "values at the ends of what there is");
 }
 
+/* A trend, against the changes that are found in it, and a change, against its trend. */
+static void check_drift(void)
+{
+    int n_drifts = 0, n_steps = 0, n_none = 0, at[MAX_CHANGES];
+    stats_drift_t drift;
+    for (uint64_t i = 0; i < 20; i++) {
+        make(30, 0.004, 200 + i);
+        for (int k = 0; k < 30; k++) values[k] *= exp(0.03 * k / 29);
+        int n = look(30);
+        for (int k = 0; k < n; k++) at[k] = found[k].at;
+        if (stats_find_drift(values, 30, at, n, &drift) != ERR_OK) exit(4);
+        n_drifts += n > 0 && drift.is_better && drift.p < 0.001 && near(drift.last / drift.first, 1.03, 0.01);
+        make(30, 0.004, 200 + i), scale(15, 30, 1.03);
+        n = look(30);
+        for (int k = 0; k < n; k++) at[k] = found[k].at;
+        if (stats_find_drift(values, 30, at, n, &drift) != ERR_OK) exit(4);
+        n_steps += n == 1 && !drift.is_better;
+        make(30, 0.004, 300 + i);
+        if (stats_find_drift(values, 30, at, 0, &drift) != ERR_OK) exit(4);
+        n_none += drift.p > 0.01;
+    }
+    OK(n_drifts >= 19, "%d of 20 drifts of 3 %% are drifts", n_drifts);
+    OK(n_steps == 20, "%d of 20 steps of 3 %% are steps", n_steps);
+    OK(n_none >= 18, "%d of 20 series without either have no trend", n_none);
+    make(30, 0, 1);
+    OK_CALL(stats_find_drift(values, 30, at, 0, &drift), "a series that never varies");
+    OK(!drift.is_better && drift.p >= 1 && near(drift.first, drift.last, 1e-12), "has none");
+    OK_CALL(stats_find_drift(values, 3, at, 0, &drift), "three values");
+    OK(!drift.is_better && drift.p >= 1, "do not tell");
+}
+
 static void check_alarms(void)
 {
     enum { SERIES = UNDER_SANITIZER ? 20 : 200 };
@@ -134,12 +165,13 @@ static void check_alarms(void)
 
 int main(void)
 {
-    tap_plan(9 + 3 + 3 + 3 + 4 + 1 + 1);
+    tap_plan(9 + 3 + 3 + 3 + 4 + 7 + 1 + 1);
     check_steps();
     check_small();
     check_outliers();
     check_place();
     check_constant();
+    check_drift();
     check_alarms();
     OK(mem_live() == 0, "no memory is left");
     return tap_done();

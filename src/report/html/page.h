@@ -17,6 +17,7 @@ typedef struct html_input {
     const char *no_comparison;        /* human-readable reason for its absence; NULL: not requested */
     const compare_options_t *options; /* of the comparison */
     const history_t *history;         /* NULL: none */
+    double history_min_effect;        /* of the history */
     const char *no_history;           /* as no_comparison */
 } html_input_t;
 

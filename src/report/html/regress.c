@@ -57,6 +57,7 @@ static err_t print_rows(html_t *h, const chart_forest_t *forest, const compare_m
                                100 * part->share);
         else if (part)
             said = html_format(h, "mostly %s", metrics_part_label(part->name));
+        if (rows[i]->by_fast) said = html_format(h, "%s%sof the fastest samples", said, said[0] ? "; " : "");
         if (said[0]) html_put(h, "<span class=\"said\">%s</span>", said);
         html_put(h, "</th><td><b class=\"tag %s\">%s</b></td><td>", kind, kind);
         chart_forest_row(h->out, forest, (chart_value_t){.y = d->ratio, .low = d->low, .high = d->high},
@@ -117,7 +118,7 @@ err_t html_verdicts(html_t *h)
             h,
             "Time of new relative to base; right of the centre line is slower. Diamond: ratio; line: its %.4g "
             "%% confidence interval; arrow: the interval extends beyond the axis; shaded: changes below %.3g "
-            "%%, which do not count. The false discovery rate of the verdicts is at most %.3g %% (Benjamini and "
+            "%%, which do not count. Where the machine was busy, the fastest samples are compared. The false discovery rate of the verdicts is at most %.3g %% (Benjamini and "
             "Hochberg). Same verdicts as dptrain report compare.",
             100 * (1 - options->alpha), 100 * options->min_effect, 100 * options->alpha));
     if (n_open > 0) TRY(print_rows(h, &forest, rows, names, 0, n_open));
@@ -155,7 +156,13 @@ static const char *change_words(html_t *h, const history_group_t *group, const h
         out = html_format(h, "%s%s)", out, change->same_revision ? "; same revision as before" : "");
     }
     if (metric->n_changes > 0) return out;
-    return metric->too_short ? "Too few recordings to detect a change." : "No change.";
+    const history_drift_t *drift = metric->drift;
+    if (drift)
+        return html_format(h, "Drift: %s over %d recordings, no single date.",
+                           figure_change(drift->to / drift->from - 1).text, drift->last - drift->first + 1);
+    return metric->too_short
+               ? "Too few recordings to detect a change."
+               : html_format(h, "No change of %.2g %% or more.", 100 * h->in->history_min_effect);
 }
 
 /* The values of undisturbed and disturbed recordings, and the levels between changes as two points and a gap each. */
@@ -205,6 +212,12 @@ static err_t add_metric(html_t *h, const history_group_t *group, const history_m
     if (metric->n_changes > 0)
         series[panel.lines.n_series++] =
             (chart_series_t){.style = 1, .n = 3 * (metric->n_changes + 1), .at = at, .is_base = true};
+    if (metric->drift) {
+        series[panel.lines.n_series++] = (chart_series_t){.style = 1, .n = 2, .at = at, .is_base = true};
+        at[0] = chart_point(metric->drift->first + 1, metric->drift->from / sec);
+        at[1] = chart_point(metric->drift->last + 1, metric->drift->to / sec);
+        return html_panel_add(h, &panel);
+    }
     for (int level = 0; level <= metric->n_changes; level++) {
         double y = metric->levels[level] / sec;
         double from = level > 0 ? metric->changes[level - 1].after + 0.5 : 1;
@@ -234,14 +247,15 @@ static err_t print_group(html_t *h, const history_group_t *group)
     for (int changed = 1; changed >= 0; changed--) {
         int which = 0;
         for (const history_metric_t *metric = group->metrics; metric; metric = metric->next, which++)
-            if ((metric->n_changes > 0) == changed && h->n_panels < MOST_CHARTS)
+            if ((metric->n_changes > 0 || metric->drift) == changed && h->n_panels < MOST_CHARTS)
                 TRY(add_metric(h, group, metric, names, &names[which]));
     }
     html_panels_print(h);
     if (group->n_metrics > MOST_CHARTS)
         html_put(h, "<p class=\"note\">%d more metrics, %s; dptrain report history lists them.</p>\n",
                  group->n_metrics - MOST_CHARTS,
-                 group->n_changed > MOST_CHARTS ? "some with changes" : "none with a change");
+                 group->n_changed + group->n_drifting > MOST_CHARTS ? "some with changes"
+                                                                    : "none with a change");
     html_put(h, "<details><summary>Recordings</summary>\n");
     html_table_begin(h, columns, COLUMNS);
     for (int i = 0; i < group->n_recordings; i++) {
@@ -263,8 +277,10 @@ err_t html_history(html_t *h)
     if (!history || !history->groups) return ERR_OK;
     html_put(
         h,
-        "<p>Median time of each recording. Whiskers: fastest and slowest start. Dashed: levels; a change point is "
-        "marked with the first revision of the new level. The axes do not start at 0.</p>\n");
+        "<p>Median time of each recording. Whiskers: fastest and slowest start. Dashed: levels, or a drift; a change "
+        "point is marked with the first revision of the new level. Changes below %.2g %% do not count. The axes do not "
+        "start at 0.</p>\n",
+        100 * h->in->history_min_effect);
     for (int i = 0; i < history->n_notes; i++) html_put(h, HTML_NOTE, history->notes[i]);
     for (const history_group_t *group = history->groups; group; group = group->next)
         TRY(print_group(h, group));

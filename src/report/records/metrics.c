@@ -338,3 +338,13 @@ const metric_t *metrics_find(const metrics_t *metrics, const char *case_name, co
             return metric;
     return NULL;
 }
+
+int metrics_shared_runs(const report_t *a, const report_t *b)
+{
+    int n = 0;
+    for (const report_run_t *x = metrics_next_complete(a->runs); x; x = metrics_next_complete(x->next))
+        for (const report_run_t *y = metrics_next_complete(b->runs); y && x->id[0];
+             y = metrics_next_complete(y->next))
+            n += strcmp(x->id, y->id) == 0;
+    return n;
+}

@@ -64,5 +64,7 @@ const char *metrics_part_label(const char *part);
 const char *metrics_incomplete(const report_run_t *run);
 /* The run itself or the first complete one after it; NULL: none. */
 const report_run_t *metrics_next_complete(const report_run_t *run);
+/* Number of complete runs that both reports hold. */
+int metrics_shared_runs(const report_t *a, const report_t *b);
 
 #endif

@@ -4,6 +4,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/stats.h"
 #include "records/record.h"
 #include "report/records/report.h"
 #include "report/regress/compare.h"
@@ -33,6 +34,24 @@ static void put_difference(json_t *j, const stats_difference_t *d)
     json_bool(j, "start_spread_assumed", d->assumed);
 }
 
+/* A ratio beside the one that decides. */
+static void put_ratio(json_t *j, const char *key, const stats_difference_t *d)
+{
+    json_object_begin(j, key);
+    json_real(j, "ratio", d->ratio);
+    json_real(j, "low", d->low);
+    json_real(j, "high", d->high);
+    json_real(j, "error", d->error);
+    json_real(j, "p", d->p);
+    json_object_end(j);
+}
+
+/* Where the spread between recordings comes from; NULL: none was added. */
+static const char *spread_source(const stats_difference_t *d)
+{
+    return !(d->recordings.df > 0) ? NULL : isinf(d->recordings.df) ? "assumed" : "measured";
+}
+
 static void put_text(json_t *j, const char *key, const char *text)
 {
     json_string(j, key, text[0] ? text : NULL);
@@ -44,6 +63,7 @@ static void put_side(json_t *j, const char *key, const compare_side_t *side, con
     json_array_begin(j, "files");
     for (int i = 0; i < report->n_files; i++) json_string(j, NULL, report->files[i].name);
     json_array_end(j);
+    json_int(j, "recordings", side->n_recordings);
     json_int(j, "runs", side->n_runs);
     json_int(j, "runs_excluded", side->n_left_out);
     put_text(j, "first", side->first);
@@ -65,10 +85,14 @@ err_t compare_print_json(const comparison_t *comparison, const compare_options_t
     json_object_begin(&j, "options");
     json_real(&j, "min_effect", options->min_effect);
     json_real(&j, "alpha", options->alpha);
+    json_real(&j, "recording_spread", options->recording_spread);
     json_bool(&j, "force", options->force);
     json_int(&j, "resamples", options->n_resamples);
     json_int(&j, "seed", (int64_t)options->seed);
+    json_string(&j, "must_decide", options->must_decide);
     json_object_end(&j);
+    json_real(&j, "detectable", comparison->detectable);
+    json_int(&j, "undecided", comparison->n_undecided);
     put_side(&j, "base", &comparison->sides[0], comparison->base);
     put_side(&j, "new", &comparison->sides[1], comparison->now);
     json_array_begin(&j, "metrics");
@@ -83,7 +107,16 @@ err_t compare_print_json(const comparison_t *comparison, const compare_options_t
         json_bool(&j, "tested", at->tested);
         json_bool(&j, "interleaved", at->interleaved);
         json_real(&j, "q", at->q);
+        json_string(&j, "decided_by", at->by_fast ? "fastest" : "median");
         put_difference(&j, &at->difference);
+        put_ratio(&j, "median", &at->median);
+        put_ratio(&j, "fastest", &at->fast);
+        json_real(&j, "fastest_quantile", at->fast_quantile);
+        json_string(&j, "recording_spread_source", spread_source(&at->difference));
+        json_real(&j, "recording_spread",
+                  spread_source(&at->difference) ? at->difference.recordings.deviation : NAN);
+        json_real(&j, "detectable", at->detectable);
+        json_bool(&j, "must_decide", at->must_decide);
         put_pair(&j, "starts", at->n_runs[0], at->n_runs[1]);
         put_pair(&j, "slowed_starts", at->n_slowed[0], at->n_slowed[1]);
         put_pair(&j, "samples", at->n_samples[0], at->n_samples[1]);
@@ -124,10 +157,38 @@ static err_t change_text(view_t *v, double ratio, const char **out)
     return arena_format(&v->arena, out, "%s", figure_change(ratio - 1).text);
 }
 
+/* How much recordings vary, and how it is known; "": nothing was added for it. */
+static err_t variation_text(view_t *v, const char **out)
+{
+    const comparison_t *c = v->comparison;
+    double *measured;
+    int n_measured = 0, n_assumed = 0;
+    TRY(arena_new(&v->arena, sizeof *measured * (size_t)(c->n_metrics + 1), &measured));
+    for (const compare_metric_t *at = c->metrics; at; at = at->next) {
+        n_assumed += isinf(at->difference.recordings.df);
+        if (at->difference.measured > 0) measured[n_measured++] = at->difference.measured;
+    }
+    const figure_t median = figure_percent(stats_median(measured, n_measured)),
+                   assumed = figure_percent(v->options->recording_spread);
+    *out = "";
+    if (n_measured > 0 && n_assumed > 0)
+        return arena_format(
+            &v->arena, out,
+            "recordings differ by %s (median over the metrics), measured on few; %s is assumed where that "
+            "finds more",
+            median.text, assumed.text);
+    if (n_measured > 0)
+        return arena_format(&v->arena, out, "recordings differ by %s (measured, median over the metrics)",
+                            median.text);
+    if (n_assumed == 0) return ERR_OK;
+    return arena_format(&v->arena, out, "recordings are assumed to differ by %s: base has fewer than %d",
+                        assumed.text, STATS_MIN_RECORDINGS);
+}
+
 static err_t print_head(view_t *v)
 {
     const comparison_t *c = v->comparison;
-    fact_t facts[4];
+    fact_t facts[6];
     const char *title;
     int n = 0;
     TRY(arena_format(&v->arena, &title, "comparison of %s with %s", c->sides[0].name, c->sides[1].name));
@@ -137,9 +198,12 @@ static err_t print_head(view_t *v)
         if (strcmp(s->first, s->last) != 0)
             TRY(arena_format(&v->arena, &time, "%s to %s", s->first, s->last));
         facts[n].name = compare_side_names[side];
-        TRY(arena_format(&v->arena, &facts[n++].text, "%s: %d run%s%s%s%s%s", s->name, s->n_runs,
-                         s->n_runs == 1 ? "" : "s", time[0] ? ", " : "", time, s->git[0] ? ", git " : "",
-                         s->git));
+        const char *recordings = "";
+        if (s->n_recordings > 1)
+            TRY(arena_format(&v->arena, &recordings, "%d recordings, ", s->n_recordings));
+        TRY(arena_format(&v->arena, &facts[n++].text, "%s: %s%d run%s%s%s%s%s", s->name, recordings,
+                         s->n_runs, s->n_runs == 1 ? "" : "s", time[0] ? ", " : "", time,
+                         s->git[0] ? ", git " : "", s->git));
     }
     /* The machine of base. Differences of new are in the notes. */
     const report_run_t *run = metrics_next_complete(c->base->runs);
@@ -150,11 +214,19 @@ static err_t print_head(view_t *v)
                          cpu && cpu->text ? cpu->text : "unknown CPU", figure_number(run->ranks).text,
                          figure_number(run->threads).text));
     }
+    TRY(variation_text(v, &facts[n].text));
+    if (facts[n].text[0]) facts[n++].name = "variation";
     facts[n].name = "rule";
     TRY(arena_format(
         &v->arena, &facts[n++].text,
         "a change counts if it is at least %.3g %%, q is at most %.3g and the interval excludes 0",
         100 * v->options->min_effect, v->options->alpha));
+    facts[n].name = "finds";
+    if (isfinite(c->detectable))
+        TRY(arena_format(&v->arena, &facts[n++].text,
+                         "a slowdown of %s in 95 of 100 comparisons (median over the metrics)",
+                         c->detectable > INTERVAL_MAX_RATIO - 1 ? "beyond ×10"
+                                                                : figure_percent(c->detectable).text));
     v->render->heading(v->out, title);
     v->render->facts(v->out, facts, n);
     return ERR_OK;
@@ -162,24 +234,29 @@ static err_t print_head(view_t *v)
 
 static err_t print_table(view_t *v)
 {
-    enum { COLUMNS = 7 };
+    enum { COLUMNS = 8 };
     const comparison_t *c = v->comparison;
-    table_t table = {.title = "median times and their changes",
+    table_t table = {.title = "medians and their changes",
                      .columns = {{"metric", true},
                                  {"base", false},
                                  {"new", false},
                                  {"change", false},
                                  {"interval", false},
+                                 {"fastest", false},
                                  {"q", false},
                                  {"verdict", true}},
                      .n_columns = COLUMNS,
                      .n_rows = c->n_metrics};
-    int n_interleaved = 0;
-    for (const compare_metric_t *at = c->metrics; at; at = at->next) n_interleaved += at->interleaved;
-    TRY(arena_format(&v->arena, &table.caption, "%.4g %% intervals; %s", 100 * (1 - v->options->alpha),
-                     n_interleaved == 0              ? "not interleaved"
-                     : n_interleaved == c->n_metrics ? "interleaved"
-                                                     : "some interleaved"));
+    int n_interleaved = 0, n_fast = 0;
+    for (const compare_metric_t *at = c->metrics; at; at = at->next)
+        n_interleaved += at->interleaved, n_fast += at->by_fast;
+    TRY(arena_format(
+        &v->arena, &table.caption, "%.4g %% intervals; %s%s", 100 * (1 - v->options->alpha),
+        n_interleaved == 0              ? "not interleaved"
+        : n_interleaved == c->n_metrics ? "interleaved"
+                                        : "some interleaved",
+        n_fast == 0 ? ""
+                    : ", *: the fastest samples, because the machine was busy or has two levels of speed"));
     TRY(arena_new(&v->arena, sizeof *table.cells * COLUMNS * (size_t)c->n_metrics, &table.cells));
     const char **cell = table.cells;
     for (const compare_metric_t *at = c->metrics; at; at = at->next, cell += COLUMNS) {
@@ -189,9 +266,10 @@ static err_t print_table(view_t *v)
         TRY(arena_format(&v->arena, &cell[2], "%s", figure_time(d->now).text));
         TRY(change_text(v, d->ratio, &cell[3]));
         TRY(interval_text(&v->arena, d->low, d->high, &cell[4]));
-        cell[5] = isfinite(at->q) ? "< 0.0001" : "-";
-        if (at->q >= 0.0001) TRY(arena_format(&v->arena, &cell[5], "%.4f", at->q));
-        cell[6] = verdict_names[at->verdict];
+        TRY(change_text(v, at->fast.ratio, &cell[5]));
+        cell[6] = isfinite(at->q) ? "< 0.0001" : "-";
+        if (at->q >= 0.0001) TRY(arena_format(&v->arena, &cell[6], "%.4f", at->q));
+        TRY(arena_format(&v->arena, &cell[7], "%s%s", verdict_names[at->verdict], at->by_fast ? " *" : ""));
     }
     v->render->table(v->out, &table);
     return ERR_OK;

@@ -7,6 +7,7 @@
 #include "base/mem.h"
 #include "base/stats.h"
 #include "report/regress/compare.h"
+#include "report/regress/history.h"
 #include "report/regress/parts.h"
 #include "report/stats/stats.h"
 #include "text/figure.h"
@@ -15,7 +16,9 @@
 typedef struct compare_starts {
     const metric_start_t **at[2]; /* [n] */
     int n[2];
-    bool interleaved, identical; /* identical: both sides hold the same measurements */
+    bool interleaved, identical;       /* identical: both sides hold the same measurements */
+    bool disturbed;                    /* on a machine that was slow or busy */
+    stats_spread_t starts, recordings; /* from the history */
 } compare_starts_t;
 
 enum { ENOUGH_STARTS = 3 };
@@ -64,12 +67,6 @@ static bool is_identical(const compare_starts_t *s)
         for (int k = 0; k < s->n[1] && !same; k++) same = is_same_start(s->at[0][i], s->at[1][k]);
     }
     return same;
-}
-
-double compare_usual_clock(double *clocks, int64_t n)
-{
-    stats_sort(clocks, n);
-    return stats_quantile(clocks, n, 0.05);
 }
 
 /* Over all points of both recordings on that hardware; NAN: not recorded. */
@@ -122,55 +119,57 @@ static bool is_busy(const compare_work_t *work, int side)
     return work->n_slowed[side] > COMPARE_MAX_DISTURBED * work->n_measured[side];
 }
 
-/* Leaves out the starts on a slow or busy machine. If too few remain, or too many measurements of a side were
- * slowed, it keeps all and sets metric->reason. */
+/* Leaves out the starts on a slow or busy machine. If too few remain, or too many measurements of a side were slowed, it
+ * keeps all: then the fastest samples decide, or if the machine itself was slow, nothing, and metric->reason is set. */
 static err_t leave_slowed_out(compare_work_t *work, compare_starts_t *s, compare_metric_t *metric)
 {
     arena_t *arena = &work->out->arena;
-    int n_kept[2] = {0, 0};
-    bool enough = true;
-    TRY(count_slowed(work));
+    int n_slow[2] = {0, 0}; /* by the clock */
+    double most = 0;
+    bool enough = true, slow = false;
     for (int side = 0; side < 2; side++) {
-        for (int i = 0; i < s->n[side]; i++) n_kept[side] += !is_slowed(work, s->at[side][i]);
-        enough =
-            enough && n_kept[side] > 0 && (n_kept[side] >= ENOUGH_STARTS || 2 * n_kept[side] >= s->n[side]);
-    }
-    if (!enough) {
-        double most = 0;
-        metric->reason = "the machine was slow or busy in ";
-        for (int side = 0; side < 2; side++) {
-            int n = s->n[side] - n_kept[side];
-            for (int i = 0; i < s->n[side]; i++)
-                if (slowdown_of(work, s->at[side][i]) > most) most = slowdown_of(work, s->at[side][i]);
-            if (n > 0)
-                TRY(arena_format(arena, &metric->reason, "%s%s%d of %d starts of %s", metric->reason,
-                                 side && s->n[0] > n_kept[0] ? ", " : "", n, s->n[side],
-                                 compare_side_names[side]));
+        int n_kept = 0;
+        for (int i = 0; i < s->n[side]; i++) {
+            const double slowdown = slowdown_of(work, s->at[side][i]);
+            n_kept += !is_slowed(work, s->at[side][i]);
+            n_slow[side] += slowdown > COMPARE_CLOCK_SLACK;
+            most = fmax(most, slowdown);
         }
-        if (most > COMPARE_CLOCK_SLACK)
-            TRY(arena_format(arena, &metric->reason,
-                             "%s: its fixed loop of arithmetic took up to %.0f %% longer", metric->reason,
-                             100 * most));
+        enough = enough && n_kept > 0 && (n_kept >= ENOUGH_STARTS || 2 * n_kept >= s->n[side]);
+        slow |= n_slow[side] > COMPARE_MAX_DISTURBED * s->n[side];
+    }
+    if (enough && !is_busy(work, 0) && !is_busy(work, 1)) {
+        for (int side = 0; side < 2; side++) {
+            int n = 0;
+            for (int i = 0; i < s->n[side]; i++)
+                if (!is_slowed(work, s->at[side][i])) s->at[side][n++] = s->at[side][i];
+            metric->n_slowed[side] = s->n[side] - n;
+            s->n[side] = n;
+        }
         return ERR_OK;
     }
-    if (is_busy(work, 0) || is_busy(work, 1)) {
-        metric->reason = "the machine was slow or busy during ";
-        for (int side = 0; side < 2; side++)
-            if (is_busy(work, side))
-                TRY(arena_format(arena, &metric->reason, "%s%s%d of %s's %d measurements", metric->reason,
-                                 side && is_busy(work, 0) ? ", " : "", work->n_slowed[side],
-                                 compare_side_names[side], work->n_measured[side]));
-        return arena_format(arena, &metric->reason,
-                            "%s: record again, or interleave the recordings (--turns)", metric->reason);
-    }
-    for (int side = 0; side < 2; side++) {
-        int n = 0;
-        for (int i = 0; i < s->n[side]; i++)
-            if (!is_slowed(work, s->at[side][i])) s->at[side][n++] = s->at[side][i];
-        metric->n_slowed[side] = s->n[side] - n;
-        s->n[side] = n;
-    }
-    return ERR_OK;
+    s->disturbed = true;
+    if (!slow) return ERR_OK;
+    metric->reason = "the machine was slow in ";
+    for (int side = 0; side < 2; side++)
+        if (n_slow[side] > 0)
+            TRY(arena_format(arena, &metric->reason, "%s%s%d of %d starts of %s", metric->reason,
+                             side && n_slow[0] > 0 ? ", " : "", n_slow[side], s->n[side],
+                             compare_side_names[side]));
+    return arena_format(
+        arena, &metric->reason,
+        "%s: its fixed loop of arithmetic took up to %.0f %% longer; record again, or interleave the "
+        "recordings (--turns)",
+        metric->reason, 100 * most);
+}
+
+/* Those with samples, in the order of the files. */
+static int list_starts(const metric_t *metric, const metric_start_t **out)
+{
+    int n = 0;
+    for (const metric_start_t *at = metric->starts; at; at = at->next)
+        if (at->samples) out[n++] = at;
+    return n;
 }
 
 /* Picks the starts of a metric to compare. If the machine was too slow or busy to compare,
@@ -179,16 +178,15 @@ static err_t compare_pick_starts(compare_work_t *work, const metric_t *const met
                                  compare_metric_t *metric, compare_starts_t *out)
 {
     *out = (compare_starts_t){0};
+    TRY(count_slowed(work));
     for (int side = 0; side < 2; side++) {
         TRY(arena_new(&work->out->arena, sizeof *out->at[side] * (size_t)metrics[side]->n_starts,
                       &out->at[side]));
+        out->n[side] = list_starts(metrics[side], out->at[side]);
         for (const metric_start_t *at = metrics[side]->starts; at; at = at->next) {
-            if (at->samples) {
-                out->at[side][out->n[side]++] = at;
-            } else {
-                metric->n_invalid[side] += at->n_invalid;
-                work->n_empty++;
-            }
+            if (at->samples) continue;
+            metric->n_invalid[side] += at->n_invalid;
+            work->n_empty++;
         }
     }
     if (out->n[0] == 0 || out->n[1] == 0) {
@@ -198,8 +196,15 @@ static err_t compare_pick_starts(compare_work_t *work, const metric_t *const met
     } else {
         int n_pairs = pair_starts(out);
         out->interleaved = n_pairs == out->n[0] && n_pairs == out->n[1];
+        /* A recording's starts follow each other again. */
+        for (int side = 0; side < 2 && !out->interleaved; side++) list_starts(metrics[side], out->at[side]);
         work->n_partly_interleaved += n_pairs > 0 && !out->interleaved;
         if (!out->interleaved) TRY(leave_slowed_out(work, out, metric));
+        for (int side = 0; side < 2 && out->interleaved; side++) {
+            int n_slowed = 0;
+            for (int i = 0; i < out->n[side]; i++) n_slowed += is_slowed(work, out->at[side][i]);
+            out->disturbed |= n_slowed > COMPARE_MAX_DISTURBED * out->n[side];
+        }
     }
     metric->interleaved = out->interleaved;
     for (int side = 0; side < 2; side++) {
@@ -293,40 +298,149 @@ static const stats_difference_t unknown = {.base = NAN,
                                            .p_rank = NAN,
                                            .p = NAN};
 
-/* Compares the samples of the starts. part: as in report_samples_t. */
-static err_t compare_samples(compare_work_t *work, const compare_starts_t *starts, const char *part,
+/* The samples to compare: of some parts, as in report_samples_t; their quantile is the location. */
+typedef struct compare_what {
+    const char *const *parts; /* [n_parts] */
+    int n_parts;
+    double quantile;
+    const double
+        *rest[2]; /* of all starts of a side one after the other, in place of the last part; NULL: none */
+} compare_what_t;
+
+static err_t compare_samples(compare_work_t *work, const compare_starts_t *starts, const compare_what_t *what,
                              stats_difference_t *out)
 {
     const compare_options_t *o = work->options;
     const stats_compare_options_t options = {.alpha = o->alpha,
+                                             .quantile = what->quantile,
                                              .start_spread = COMPARE_START_SPREAD,
+                                             .recording_spread = o->recording_spread,
+                                             .starts = starts->starts,
+                                             .recordings = starts->recordings,
                                              .n_resamples = o->n_resamples,
                                              .seed = o->seed};
     stats_run_t *runs[2] = {NULL, NULL};
+    stats_runs_t sides[2];
     err_t err;
     *out = unknown;
     if (starts->n[0] == 0 || starts->n[1] == 0) return ERR_OK;
-    if (!are_times(starts, part)) {
-        TRY(plain_median(starts, 0, part, &out->base));
-        return plain_median(starts, 1, part, &out->now);
-    }
     for (int side = 0; side < 2; side++) {
-        TRY_OUT(err, mem_new_array(starts->n[side], sizeof *runs[side], "starts", &runs[side]));
-        for (int i = 0; i < starts->n[side]; i++) {
-            const metric_start_t *start = starts->at[side][i];
-            const report_samples_t *samples = find_part(start, part);
-            runs[side][i] = (stats_run_t){samples->sec, samples->n, start->batch_n, start->n_batches};
+        const int n = starts->n[side];
+        const double *rest = what->rest[side];
+        TRY_OUT(err, mem_new_array((int64_t)n * what->n_parts, sizeof *runs[side], "starts", &runs[side]));
+        for (int i = 0; i < n * what->n_parts; i++) {
+            const metric_start_t *start = starts->at[side][i % n];
+            const bool is_rest = rest && i / n == what->n_parts - 1;
+            const report_samples_t *samples =
+                is_rest ? &start->samples[0] : find_part(start, what->parts[i / n]);
+            runs[side][i] = (stats_run_t){is_rest ? rest : samples->sec, samples->n, start->batch_n,
+                                          start->n_batches, start->run->file};
+            if (is_rest) rest += samples->n;
         }
+        sides[side] = (stats_runs_t){runs[side], n, what->n_parts};
     }
-    err = stats_compare(runs[0], starts->n[0], runs[1], starts->n[1], starts->interleaved, &options, out);
+    err = stats_compare(&sides[0], &sides[1], starts->interleaved, &options, out);
     if (starts->identical) {
         out->ratio = out->low = out->high = out->p_rank = out->p = 1;
-        out->error = 0;
+        out->error = out->df = 0;
         out->assumed = false;
+        out->recordings = (stats_spread_t){0};
     }
 out:
     for (int side = 0; side < 2; side++) mem_free(&runs[side]);
     return err;
+}
+
+/* Compares one part, which may have samples that are not times above 0: of those only the medians are known. */
+static err_t compare_part(compare_work_t *work, const compare_starts_t *starts, const char *part,
+                          double quantile, stats_difference_t *out)
+{
+    const compare_what_t what = {&part, 1, quantile, {NULL, NULL}};
+    if (starts->n[0] > 0 && starts->n[1] > 0 && !are_times(starts, part)) {
+        *out = unknown;
+        TRY(plain_median(starts, 0, part, &out->base));
+        return plain_median(starts, 1, part, &out->now);
+    }
+    return compare_samples(work, starts, &what, out);
+}
+
+enum { MAX_PARTS = 16 };
+
+/* Names of the parts that every start has; returns 0 unless all have the same. */
+static int common_parts(const compare_starts_t *starts, const char *parts[MAX_PARTS])
+{
+    const metric_start_t *first = starts->at[0][0];
+    const int n = first->n_samples - 1;
+    if (n > MAX_PARTS) return 0;
+    for (int i = 0; i < n; i++) {
+        parts[i] = first->samples[i + 1].part;
+        if (!all_have(starts, parts[i]) || !are_times(starts, parts[i])) return 0;
+    }
+    for (int side = 0; side < 2; side++)
+        for (int i = 0; i < starts->n[side]; i++)
+            if (starts->at[side][i]->n_samples != first->n_samples) return 0;
+    return n;
+}
+
+/* What the parts leave of each sample, at least a nanosecond. */
+static void set_rest(const metric_start_t *start, double *rest)
+{
+    for (int64_t i = 0; i < start->samples[0].n; i++) {
+        rest[i] = start->samples[0].sec[i];
+        for (int part = 1; part < start->n_samples; part++) rest[i] -= start->samples[part].sec[i];
+        rest[i] = fmax(rest[i], 1e-9);
+    }
+}
+
+/* The fastest samples. All parts of a step are seldom undisturbed at once, so they are taken part by part, with what
+ * they leave of the step as the last. */
+static err_t compare_fastest(compare_work_t *work, const compare_starts_t *starts, compare_metric_t *metric)
+{
+    static const double quantiles[] = COMPARE_FAST_QUANTILES;
+    const char *parts[MAX_PARTS + 1] = {""};
+    compare_what_t what = {.parts = parts};
+    stats_difference_t *out = &metric->fast, other;
+    double *rest[2] = {NULL, NULL};
+    err_t err = ERR_OK;
+    const int n_parts = starts->n[0] > 0 && starts->n[1] > 0 ? common_parts(starts, parts) : 0;
+    for (int side = 0; side < 2 && n_parts > 0; side++) {
+        int64_t n = 0;
+        for (int i = 0; i < starts->n[side]; i++) n += starts->at[side][i]->samples[0].n;
+        TRY_OUT(err, mem_new_array(n, sizeof *rest[side], "the rest of steps", &rest[side]));
+        n = 0;
+        for (int i = 0; i < starts->n[side]; i++) {
+            set_rest(starts->at[side][i], rest[side] + n);
+            n += starts->at[side][i]->samples[0].n;
+        }
+        what.rest[side] = rest[side];
+    }
+    what.n_parts = n_parts > 0 ? n_parts + 1 : 1;
+    if (n_parts == 0) parts[0] = "";
+    for (size_t i = 0; i < sizeof quantiles / sizeof *quantiles; i++) {
+        what.quantile = quantiles[i];
+        TRY_OUT(err, compare_samples(work, starts, &what, &other));
+        if (i > 0 && !(other.error < out->error)) continue;
+        *out = other;
+        metric->fast_quantile = what.quantile;
+    }
+    out->u = out->p_rank = NAN;
+out:
+    for (int side = 0; side < 2; side++) mem_free(&rest[side]);
+    return err;
+}
+
+/* Compares a metric by its medians and by its fastest samples, and chooses what decides. */
+static err_t compare_metric(compare_work_t *work, const compare_starts_t *starts, compare_metric_t *metric)
+{
+    TRY(compare_part(work, starts, "", 0.5, &metric->median));
+    TRY(compare_fastest(work, starts, metric));
+    metric->by_fast = isfinite(metric->fast.error) &&
+                      (starts->disturbed || (!starts->interleaved && metric->median.two_levels));
+    if (starts->disturbed && !metric->by_fast && !metric->reason[0])
+        metric->reason = "the machine was slow or busy: too few samples were undisturbed";
+    metric->difference = metric->by_fast ? metric->fast : metric->median;
+    metric->tested = !metric->reason[0] && isfinite(metric->difference.p);
+    return ERR_OK;
 }
 
 static double change_of(const stats_difference_t *difference)
@@ -362,7 +476,8 @@ static err_t compare_parts(compare_work_t *work, const compare_starts_t *starts,
         compare_part_t *part = &parts[metric->n_parts];
         *part = (compare_part_t){.name = first->samples[i].part, .share = NAN};
         if (!all_have(starts, part->name)) continue;
-        TRY(compare_samples(work, starts, part->name, &part->difference));
+        TRY(compare_part(work, starts, part->name, metric->by_fast ? metric->fast_quantile : 0.5,
+                         &part->difference));
         if (fabs(whole) > 0) part->share = change_of(&part->difference) / whole;
         metric->n_parts++;
     }
@@ -423,6 +538,10 @@ static err_t explain_inconclusive(compare_work_t *work, compare_metric_t *metric
         metric->reason = "one start on a side: the variation between starts is unknown";
         return ERR_OK;
     }
+    if (isinf(d->recordings.df) && d->recordings.deviation > d->error / 2)
+        return arena_format(
+            arena, &metric->reason,
+            "%s; few recordings: the variation between recordings is assumed: record on more days", interval);
     bool clear = d->low > 1 || d->high < 1, found = metric->q <= o->alpha;
     double least = 1 + o->min_effect;
     if (clear && found)
@@ -447,6 +566,7 @@ static err_t judge_metric(compare_work_t *work, compare_metric_t *metric)
     double least = 1 + o->min_effect;
     metric->verdict = VERDICT_INCONCLUSIVE;
     if (!metric->tested) return ERR_OK;
+    if (d->assumed) return explain_inconclusive(work, metric);
     if (metric->q <= o->alpha && d->low > 1 && d->ratio >= least)
         metric->verdict = VERDICT_WORSE;
     else if (metric->q <= o->alpha && d->high < 1 && d->ratio <= 1 / least)
@@ -455,6 +575,53 @@ static err_t judge_metric(compare_work_t *work, compare_metric_t *metric)
         metric->verdict = VERDICT_SAME;
     else
         return explain_inconclusive(work, metric);
+    return ERR_OK;
+}
+
+static err_t find_detectable(comparison_t *c, const compare_options_t *options)
+{
+    double *shares;
+    int n = 0, n_tests = 0;
+    for (const compare_metric_t *at = c->metrics; at; at = at->next) n_tests += at->tested;
+    TRY(mem_new_array(c->n_metrics, sizeof *shares, "shares", &shares));
+    for (compare_metric_t *at = c->metrics; at; at = at->next) {
+        at->detectable =
+            at->tested && !at->difference.assumed
+                ? stats_detectable(&at->difference, options->min_effect, options->alpha / n_tests)
+                : NAN;
+        if (isfinite(at->detectable)) shares[n++] = at->detectable;
+    }
+    c->detectable = n > 0 ? stats_median(shares, n) : NAN;
+    mem_free(&shares);
+    return ERR_OK;
+}
+
+/* "gemm" or "mem/copy". */
+static bool is_named(const compare_metric_t *metric, const char *name, size_t n)
+{
+    const size_t n_case = strlen(metric->case_name), n_test = strlen(metric->test);
+    if (n < n_case || memcmp(name, metric->case_name, n_case) != 0) return false;
+    return n == n_case || (n == n_case + 1 + n_test && name[n_case] == '/' &&
+                           memcmp(name + n_case + 1, metric->test, n_test) == 0);
+}
+
+/* Marks the metrics that must decide, and counts those that do not. A name that no metric has counts, too. */
+static err_t find_undecided(comparison_t *c, const char *names)
+{
+    c->not_measured = "";
+    for (const char *at = names; at && *at; at += strcspn(at, ",") + (at[strcspn(at, ",")] == ',')) {
+        const size_t n = strcspn(at, ",");
+        bool found = n == 0;
+        for (compare_metric_t *metric = c->metrics; metric; metric = metric->next) {
+            if (!is_named(metric, at, n)) continue;
+            found = metric->must_decide = true;
+        }
+        if (found) continue;
+        c->n_undecided++;
+        if (!c->not_measured[0]) TRY(arena_text(&c->arena, at, n, &c->not_measured));
+    }
+    for (const compare_metric_t *at = c->metrics; at; at = at->next)
+        c->n_undecided += at->must_decide && at->verdict == VERDICT_INCONCLUSIVE;
     return ERR_OK;
 }
 
@@ -505,8 +672,10 @@ static err_t compare_metrics(compare_work_t *work)
         c->n_metrics++;
         const metric_t *const both[2] = {base, now};
         TRY_OUT(err, compare_pick_starts(work, both, metric, &starts[i]));
-        TRY_OUT(err, compare_samples(work, &starts[i], "", &metric->difference));
-        metric->tested = !metric->reason[0] && isfinite(metric->difference.p);
+        if (work->options->history)
+            TRY_OUT(err, history_spread(work->options->history, now->starts->run, metric->case_name,
+                                        metric->test, metric->key, &starts[i].starts, &starts[i].recordings));
+        TRY_OUT(err, compare_metric(work, &starts[i], metric));
         i++;
     }
     TRY_OUT(err, find_rates(c));
@@ -515,6 +684,8 @@ static err_t compare_metrics(compare_work_t *work)
         TRY_OUT(err, judge_metric(work, at));
         TRY_OUT(err, compare_parts(work, &starts[i++], at));
     }
+    TRY_OUT(err, find_detectable(c, work->options));
+    TRY_OUT(err, find_undecided(c, work->options->must_decide));
     for (const compare_metric_t *at = c->metrics; at; at = at->next) c->n_of[at->verdict]++;
     for (i = 0; i < VERDICTS - 1 && c->n_of[order[i]] == 0;) i++;
     c->verdict = order[i];

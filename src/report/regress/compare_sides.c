@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* Checks that two recordings are comparable (hardware, fabric, ranks, threads) and notes differences in
+/* Checks that two sides are comparable (hardware, fabric, ranks, threads) and notes differences in
  * software, cut to what differs, and runs left out. */
 #include <math.h>
 #include <stdarg.h>
 #include <string.h>
 
 #include "base/mem.h"
+#include "base/stats.h"
 #include "base/utf8.h"
 #include "records/record.h"
 #include "report/records/report.h"
@@ -27,6 +28,12 @@ err_t compare_note(compare_work_t *work, const char *format, ...)
     TRY(mem_grow(out->n_notes + 1, sizeof *out->notes, "notes", &out->notes));
     out->notes[out->n_notes++] = text;
     return ERR_OK;
+}
+
+double compare_usual_clock(double *clocks, int64_t n)
+{
+    stats_sort(clocks, n);
+    return stats_quantile(clocks, n, 0.05);
 }
 
 /* The distinct values of a field over the complete runs of a recording. */
@@ -257,6 +264,11 @@ err_t compare_check_sides(compare_work_t *work)
         if (report->n_files > 1)
             TRY(arena_format(&work->out->arena, &out->name, "%s and %d more file%s", report->files[0].name,
                              report->n_files - 1, report->n_files > 2 ? "s" : ""));
+        for (int i = 0; i < report->n_files; i++) {
+            const report_run_t *run = metrics_next_complete(report->runs);
+            while (run && run->file != i) run = metrics_next_complete(run->next);
+            out->n_recordings += run != NULL;
+        }
         for (const report_run_t *run = metrics_next_complete(report->runs); run;
              run = metrics_next_complete(run->next)) {
             if (!run->time[0]) continue;
@@ -276,12 +288,7 @@ err_t compare_check_sides(compare_work_t *work)
     TRY(list_differences(work, SOFTWARE, list, MAX_NAMES, &n));
     for (int i = 0; i < n; i++) TRY(compare_note(work, "software: %s", list[i]));
     /* Runs in both recordings are identical and would hide a change. */
-    int n_shared = 0;
-    for (const report_run_t *a = metrics_next_complete(work->out->base->runs); a;
-         a = metrics_next_complete(a->next))
-        for (const report_run_t *b = metrics_next_complete(work->out->now->runs); b && a->id[0];
-             b = metrics_next_complete(b->next))
-            n_shared += strcmp(a->id, b->id) == 0;
+    const int n_shared = metrics_shared_runs(work->out->base, work->out->now);
     if (n_shared == 0) return ERR_OK;
     if (n_shared == work->sides[0].n_complete && n_shared == work->sides[1].n_complete)
         return compare_note(work, "both recordings hold the same runs");

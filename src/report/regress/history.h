@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Change points over many recordings of dptrain bench: when each metric became slower or faster, and how the
- * software differs across the change. A recording is the runs in one file from one machine: several starts of
+ * software differs across the change. Where a trend explains a series better than its changes, it is a drift.
+ * A recording is the runs in one file from one machine: several starts of
  * a suite. The same files give the same result, in any order.
  *
  * Recordings are grouped by hardware, fabric, ranks and threads. A metric is a point of dptrain bench (case,
@@ -17,6 +18,9 @@
 #include "report/stats/stats.h"
 
 enum { HISTORY_MIN_VALUES = 2 * STATS_CHANGE_MIN_LENGTH }; /* fewer values cannot show a change point */
+
+#define HISTORY_MIN_EFFECT 0.01
+#define HISTORY_ALPHA      0.01
 
 typedef struct history_options {
     double min_effect; /* smaller changes are not reported */
@@ -38,6 +42,7 @@ typedef struct history_value {
     int recording; /* index in the group */
     double sec;    /* median of the starts' p50; low, high: their minimum and maximum */
     double low, high;
+    double squares;       /* of the starts' logarithms about their mean */
     int n_starts, n_used; /* n_starts - n_used were disturbed and left out */
     bool disturbed;       /* all starts were: sec covers all and is not used for change points */
 } history_value_t;
@@ -56,6 +61,13 @@ typedef struct history_change {
     int n_differences;
 } history_change_t;
 
+/* A trend that explains the series better than changes do. */
+typedef struct history_drift {
+    int first, last; /* recordings */
+    double from, to; /* seconds, of the trend at these */
+    double p;        /* by Mann and Kendall */
+} history_drift_t;
+
 typedef struct history_metric history_metric_t;
 struct history_metric {
     const char *case_name, *test, *key; /* key: from report_key_text */
@@ -64,8 +76,9 @@ struct history_metric {
     int n_values, n_disturbed;
     const history_change_t *changes; /* ascending */
     int n_changes;
-    const double *levels; /* [n_changes + 1] seconds: medians between changes; NAN: none */
-    bool too_short;       /* fewer than HISTORY_MIN_VALUES undisturbed values */
+    const double *levels;         /* [n_changes + 1] seconds: medians between changes; NAN: none */
+    const history_drift_t *drift; /* instead of changes; NULL: none */
+    bool too_short;               /* fewer than HISTORY_MIN_VALUES undisturbed values */
     history_metric_t *next;
 };
 
@@ -77,9 +90,9 @@ struct history_group {
     double ranks, threads;                 /* NAN: not recorded */
     const history_recording_t *recordings; /* including incomplete ones; by time, then by file name */
     int n_recordings, n_complete, n_starts;
-    double days;                                  /* from the first recording to the last; NAN: no times */
-    history_metric_t *metrics;                    /* in order of first occurrence */
-    int n_metrics, n_changed, n_too_short;        /* n_changed: metrics with a change */
+    double days;               /* from the first recording to the last; NAN: no times */
+    history_metric_t *metrics; /* in order of first occurrence */
+    int n_metrics, n_changed, n_drifting, n_too_short; /* metrics with changes, with a drift */
     int n_values, n_disturbed, n_starts_left_out; /* values; disturbed ones; starts left out as disturbed */
     history_group_t *next;
 };
@@ -104,8 +117,19 @@ err_t history_add(history_t *history, const report_t *report);
 /* Sorts, groups and finds change points, after the last file. ERR_DATA if no values were added. */
 err_t history_finish(history_t *history, const history_options_t *options);
 void history_free(history_t *history); /* also after an error */
+/* Part of history_finish: the change points and drifts of all metrics, levels and the groups' counts of them. */
+err_t history_find_changes(history_t *history, const history_options_t *options);
 
-/* Number of changes to slower within the newest n recordings of each group. */
+/* How the undisturbed values of a metric differ about their levels, and the starts of a recording, in logarithms, on
+ * the machine and with the job of `like`. df 0: unknown. Outliers count as two deviations: the newest recordings may
+ * be slower, and too few for a change. ERR_SYSTEM: out of memory. */
+err_t history_spread(const history_t *history, const report_run_t *like, const char *case_name,
+                     const char *test, const char *key, stats_spread_t *starts, stats_spread_t *recordings);
+
+/* Seconds that the metric's level or drift has in a recording. */
+double history_level(const history_metric_t *metric, int recording);
+
+/* Number of changes to slower within the newest n recordings of each group, and of drifts to slower. */
 int history_count_slower(const history_t *history, int n);
 
 err_t history_print(const history_t *history, const history_options_t *options, const render_t *render,

@@ -95,6 +95,15 @@ static void put_group(json_t *j, const history_group_t *group)
             json_object_end(j);
         }
         json_array_end(j);
+        if (metric->drift) {
+            json_object_begin(j, "drift");
+            json_int(j, "first", metric->drift->first);
+            json_int(j, "last", metric->drift->last);
+            json_real(j, "from_sec", metric->drift->from);
+            json_real(j, "to_sec", metric->drift->to);
+            json_real(j, "p", metric->drift->p);
+            json_object_end(j);
+        }
         json_object_end(j);
     }
     json_array_end(j);
@@ -156,7 +165,7 @@ err_t history_print_csv(const history_t *history, FILE *out)
                 fprintf(out, ",%s,%s", figure_exact(value->sec).text, figure_exact(value->low).text);
                 fprintf(out, ",%s,%d,%d,%s", figure_exact(value->high).text, value->n_starts, value->n_used,
                         value->disturbed ? "yes" : "no");
-                fprintf(out, ",%s", figure_exact(metric->levels[level]).text);
+                fprintf(out, ",%s", figure_exact(history_level(metric, value->recording)).text);
                 bool changed = level > 0 && metric->changes[level - 1].after == value->recording;
                 fprintf(out, ",%s\r\n", changed ? figure_exact(metric->changes[level - 1].ratio).text : "");
             }
@@ -235,7 +244,8 @@ static err_t history_print_metrics(history_printer_t *p, const history_group_t *
         const double *levels = metric->levels;
         TRY(text_cut(&p->arena, metric->label, n_label, &cells[0]));
         TRY(sparkline_text(p, group, metric, &cells[1]));
-        TRY(arena_format(&p->arena, &cells[2], "%s", figure_time(levels[metric->n_changes]).text));
+        const double now = metric->drift ? metric->drift->to : levels[metric->n_changes];
+        TRY(arena_format(&p->arena, &cells[2], "%s", figure_time(now).text));
         /* Median over the recordings of maximum / minimum - 1 of their starts. */
         double *spread;
         int n = 0;
@@ -249,6 +259,9 @@ static err_t history_print_metrics(history_printer_t *p, const history_group_t *
         if (metric->n_changes > 0)
             TRY(arena_format(&p->arena, &cells[5], "%s",
                              figure_change(levels[metric->n_changes] / levels[0] - 1).text));
+        if (metric->drift)
+            TRY(arena_format(&p->arena, &cells[5], "drift %s",
+                             figure_change(metric->drift->to / metric->drift->from - 1).text));
     }
     p->render->table(p->out, &table);
     return ERR_OK;
@@ -369,6 +382,27 @@ static err_t print_intervals(history_printer_t *p, const history_group_t *group)
     return ERR_OK;
 }
 
+/* Trends without a date. */
+static err_t print_drifts(history_printer_t *p, const history_group_t *group)
+{
+    fact_t *facts;
+    int n = 0;
+    if (group->n_drifting == 0) return ERR_OK;
+    TRY(arena_new(&p->arena, sizeof *facts * (size_t)group->n_drifting, &facts));
+    for (const history_metric_t *metric = group->metrics; metric; metric = metric->next) {
+        const history_drift_t *drift = metric->drift;
+        if (!drift) continue;
+        facts[n].name = metric->label;
+        TRY(arena_format(&p->arena, &facts[n++].text, "%s %s over %d recordings, no single date (p %.2g)",
+                         figure_change(drift->to / drift->from - 1).text,
+                         drift->to > drift->from ? "slower" : "faster", drift->last - drift->first + 1,
+                         drift->p));
+    }
+    p->render->heading(p->out, "Drifts");
+    p->render->facts(p->out, facts, n);
+    return ERR_OK;
+}
+
 /* Cuts the text to the width of a line. */
 static err_t add_fact(history_printer_t *p, const char *name, const char *text, fact_t *fact)
 {
@@ -405,11 +439,16 @@ static err_t print_group(history_printer_t *p, const history_group_t *group)
     TRY(add_fact(p, "fabric", group->fabric, &facts[n++]));
     p->render->facts(p->out, facts, n);
     TRY(print_intervals(p, group));
+    TRY(print_drifts(p, group));
     if (group->n_metrics > 0) TRY(history_print_metrics(p, group));
-    TRY(arena_format(
-        &p->arena, &text, "Metrics: %d; with a change: %d, without: %d, in %d recordings over %.1f days.",
-        group->n_metrics, group->n_changed, group->n_metrics - group->n_changed - group->n_too_short,
-        group->n_complete, group->days));
+    const char *drifting = "";
+    if (group->n_drifting > 0)
+        TRY(arena_format(&p->arena, &drifting, "with a drift: %d, ", group->n_drifting));
+    TRY(arena_format(&p->arena, &text,
+                     "Metrics: %d; with a change: %d, %swithout: %d, in %d recordings over %.1f days.",
+                     group->n_metrics, group->n_changed, drifting,
+                     group->n_metrics - group->n_changed - group->n_drifting - group->n_too_short,
+                     group->n_complete, group->days));
     put_note(p, text);
     if (group->n_too_short > 0) {
         TRY(arena_format(

@@ -176,3 +176,87 @@ out:
     mem_free(&s.ends);
     return err;
 }
+
+/* Residuals about the median of each part between changes, or about the trend; their squares, each clamped to the reach
+ * of a winsorised value. */
+static double residual_squares(double *residuals, int n, double *room)
+{
+    double sum = 0;
+    for (int i = 0; i < n; i++) room[i] = fabs(residuals[i]);
+    const double reach = limit * to_deviation * stats_median(room, n);
+    for (int i = 0; i < n; i++) {
+        const double size = reach > 0 ? fmin(fabs(residuals[i]), reach) : fabs(residuals[i]);
+        sum += size * size;
+    }
+    return sum;
+}
+
+double stats_winsorised_deviation(double *residuals, int n, int n_parameters)
+{
+    const double kept = 0.9205; /* of the variance of a normal distribution, winsorised at two deviations */
+    double squares = 0;
+    for (int i = 0; i < n; i++) residuals[i] = fabs(residuals[i]);
+    const double reach = limit * to_deviation * stats_median(residuals, n);
+    for (int i = 0; i < n; i++) {
+        const double size = reach > 0 ? fmin(residuals[i], reach) : residuals[i];
+        squares += size * size;
+    }
+    return sqrt(squares / kept / (n - n_parameters));
+}
+
+/* Kendall's S: pairs that rise, less pairs that fall. Its variance without a trend, with ties. */
+static double kendall_p(const double *ln, int n, double *room)
+{
+    double s = 0, ties = 0;
+    for (int i = 0; i < n; i++)
+        for (int j = i + 1; j < n; j++) s += (ln[j] > ln[i]) - (ln[j] < ln[i]);
+    memcpy(room, ln, (size_t)n * sizeof *room);
+    stats_sort(room, n);
+    for (int i = 0, end; i < n; i = end) {
+        for (end = i + 1; end < n && !(room[end] > room[i]);) end++;
+        const double t = end - i;
+        ties += t * (t - 1) * (2 * t + 5);
+    }
+    const double variance = (n * (n - 1.0) * (2.0 * n + 5) - ties) / 18;
+    const double excess = fabs(s) - 1; /* continuity */
+    return excess > 0 && variance > 0 ? 2 * stats_normal_cdf(-excess / sqrt(variance)) : 1;
+}
+
+err_t stats_find_drift(const double *values, int n, const int *changes, int n_changes, stats_drift_t *out)
+{
+    double *ln = NULL, *room = NULL, *slopes = NULL, *residuals = NULL;
+    int64_t n_slopes = 0;
+    err_t err = ERR_OK;
+    *out = (stats_drift_t){.p = 1};
+    if (n < 2 * STATS_CHANGE_MIN_LENGTH) return ERR_OK;
+    TRY_OUT(err, mem_new_array(n, sizeof *ln, "a series", &ln));
+    TRY_OUT(err, mem_new_array(n, sizeof *room, "a series", &room));
+    TRY_OUT(err, mem_new_array(n, sizeof *residuals, "a series", &residuals));
+    TRY_OUT(err, mem_new_array((int64_t)n * (n - 1) / 2, sizeof *slopes, "slopes", &slopes));
+    for (int i = 0; i < n; i++) ln[i] = log(values[i]);
+    for (int i = 0; i < n; i++)
+        for (int j = i + 1; j < n; j++) slopes[n_slopes++] = (ln[j] - ln[i]) / (j - i);
+    const double slope = stats_median(slopes, n_slopes);
+    for (int i = 0; i < n; i++) room[i] = ln[i] - slope * i;
+    const double start = stats_median(room, n);
+    out->first = exp(start), out->last = exp(start + slope * (n - 1));
+    out->p = kendall_p(ln, n, room);
+    for (int i = 0; i < n; i++) residuals[i] = ln[i] - (start + slope * i);
+    const double of_trend = residual_squares(residuals, n, room);
+    for (int part = 0; part <= n_changes; part++) {
+        const int from = part > 0 ? changes[part - 1] : 0, to = part < n_changes ? changes[part] : n;
+        const double level = median_of(ln + from, to - from, room);
+        for (int i = from; i < to; i++) residuals[i] = ln[i] - level;
+    }
+    const double of_levels = residual_squares(residuals, n, room);
+    /* A trend has two parameters. Levels have one each, and each change a date, which counts twice because it is the best
+     * of many (Zhang and Siegmund 2007). */
+    if (of_levels > 0 && of_trend > 0)
+        out->is_better = n * log(of_trend / of_levels) + (2 - (3 * n_changes + 1)) * log(n) < 0;
+out:
+    mem_free(&ln);
+    mem_free(&room);
+    mem_free(&slopes);
+    mem_free(&residuals);
+    return err;
+}

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Ratio of two recordings with confidence interval, bootstrap and rank p-values, for independent or interleaved
- * starts. A side is prepared for the bootstrap: logarithms, block length from the correlation of neighbours,
- * resampled medians. report/regress derives verdicts. */
+/* Ratio of two sides with confidence interval, bootstrap and rank p-values, for independent or interleaved starts. The
+ * starts of a recording are prepared for the bootstrap: logarithms, block length from the correlation of neighbours,
+ * resampled quantiles. report/regress derives verdicts. Longer than others because the arrays of a side are of no use
+ * elsewhere. */
 #include "report/stats/stats.h"
 
 #include <math.h>
@@ -14,8 +15,8 @@
 #include "base/rng.h"
 #include "base/stats.h"
 
-/* One side: the logarithms of the samples of all its starts, in the order taken and sorted, and the block length of the
- * bootstrap, which keeps correlated batches together. */
+/* Some starts: the logarithms of their samples, in the order taken and sorted, and the block length of the bootstrap,
+ * which keeps correlated batches together. */
 typedef struct stats_value {
     double ln;
     int32_t batch, start;
@@ -32,9 +33,10 @@ typedef struct stats_side {
     double *weight;        /* [n_batches] of each value of the batch, in the resample */
     double *start_weight;  /* [n_starts] scratch */
     int n_kept;            /* batches without gaps */
-    int64_t central;       /* all of `sorted` before this index is below every start's median */
+    double quantile;       /* which one is the location */
+    int64_t central;       /* all of `sorted` before this index is below every start's quantile */
     double *share_below;   /* [n_starts] share of a start's values before it */
-    double centre;         /* median of all values, with equal weight for each start */
+    double centre;         /* location: the quantile of all values, with equal weight for each start */
     double correlation;    /* of neighbouring batches, in [0, 0.95] */
     int block;             /* batches per block */
 } stats_side_t;
@@ -110,46 +112,39 @@ static int64_t n_values(const stats_side_t *side, int start)
     return side->first_value[side->first_batch[start + 1]] - side->first_value[side->first_batch[start]];
 }
 
-/* The median of a mixture of starts lies between their medians, so the search can begin at the lowest of
- * them. */
+/* The quantile of a mixture of starts lies between theirs, so the search can begin at the lowest of them. */
 static void find_central(stats_side_t *side)
 {
     for (side->central = 0; side->central < side->n; side->central++) {
         const stats_value_t *v = &side->sorted[side->central];
         double one = 1.0 / (double)n_values(side, v->start), share = side->share_below[v->start] + one;
-        if (share > 0.5 - one / 4) return;
+        if (share > side->quantile - one / 4) return;
         side->share_below[v->start] = share;
     }
 }
 
-/* The value of `sorted`, searched from `from`, at which the sum of weights passes one half. weight[] is per
+/* The value of `sorted`, searched from `from`, at which the sum of weights passes the quantile. weight[] is per
  * start or per batch. */
-static double find_half(const stats_side_t *side, int64_t from, double sum, const double *weight,
-                        bool of_starts)
+static double find_quantile(const stats_side_t *side, int64_t from, double sum, const double *weight,
+                            bool of_starts)
 {
-    /* A start weighs 1 each time it is drawn. Sums within rounding error of one half count as equal; the
-     * median then lies between two values. */
-    double half = 0.5 * side->n_starts, near = 1e-9 * half;
+    /* A start weighs 1 each time it is drawn. Sums within rounding error of the limit count as equal; the
+     * quantile then lies between two values. */
+    double limit = side->quantile * side->n_starts, near = 1e-9 * limit;
     int64_t at = from;
     for (; at < side->n; at++) {
         const stats_value_t *v = &side->sorted[at];
         sum += weight[of_starts ? v->start : v->batch];
-        if (sum > half - near) break;
+        if (sum > limit - near) break;
     }
     if (at == side->n) return side->n > 0 ? side->sorted[at - 1].ln : 0;
     double value = side->sorted[at].ln;
-    if (sum > half + near) return value;
+    if (sum > limit + near) return value;
     for (at++; at < side->n; at++) {
         const stats_value_t *v = &side->sorted[at];
         if (weight[of_starts ? v->start : v->batch] > 0) return (value + v->ln) / 2;
     }
     return value;
-}
-
-/* Median of all values, weighted by side->weight. */
-static double stats_side_median(const stats_side_t *side)
-{
-    return find_half(side, 0, 0, side->weight, false);
 }
 
 /* Derives the rest from first_batch, first_value and in_order. */
@@ -171,16 +166,16 @@ static err_t finish_side(stats_side_t *side)
     if (side->n == 0) return ERR_OK;
     if (side->n > 1) qsort(side->sorted, (size_t)side->n, sizeof *side->sorted, by_ln);
     find_central(side);
-    side->centre = stats_side_median(side);
+    side->centre = find_quantile(side, 0, 0, side->weight, false);
     side->correlation = neighbour_correlation(side);
     side->block = block_length(side);
     return ERR_OK;
 }
 
-static err_t stats_side_new(const stats_run_t *runs, int n_runs, stats_side_t *out)
+static err_t stats_side_new(const stats_run_t *runs, int n_runs, double quantile, stats_side_t *out)
 {
     int64_t n_batches = 0, n = 0, at = 0;
-    *out = (stats_side_t){.n_starts = n_runs};
+    *out = (stats_side_t){.n_starts = n_runs, .quantile = quantile};
     for (int r = 0; r < n_runs; r++) {
         ASSERT(runs[r].n > 0);
         n_batches += runs[r].batch_n ? runs[r].n_batches : runs[r].n;
@@ -209,7 +204,7 @@ static err_t stats_side_new(const stats_run_t *runs, int n_runs, stats_side_t *o
 static err_t combine_batches(const stats_side_t *base, double of_base, const stats_side_t *now, double of_now,
                              stats_side_t *out)
 {
-    *out = (stats_side_t){.n_starts = 0};
+    *out = (stats_side_t){.n_starts = 0, .quantile = 0.5};
     TRY(alloc_side(base->n_starts, base->n_batches, base->n_kept, out));
     for (int s = 0; s < base->n_starts; s++) {
         int a = base->first_batch[s], b = now->first_batch[s];
@@ -259,48 +254,12 @@ static void stats_side_draw(stats_side_t *side, int start, rng_t *rng)
     for (int b = 0; b < n; b++) side->weight[from + b] /= (double)n_drawn;
 }
 
-/* Median of all values if start s was drawn times[s] times. */
-static double stats_side_median_of_starts(const stats_side_t *side, const int *times)
-{
-    double sum = 0;
-    for (int s = 0; s < side->n_starts; s++) {
-        side->start_weight[s] = times[s] / (double)n_values(side, s);
-        sum += times[s] * side->share_below[s];
-    }
-    return find_half(side, side->central, sum, side->start_weight, true);
-}
-
 /* Variance of the mean of the batches, as a first-order autoregression, relative to independent blocks of
  * `length` batches. */
 static double stats_side_variance_inflation(const stats_side_t *side, int length)
 {
     double rho = side->correlation, l = length;
     return 1 / (1 - 2 * rho * (1 - pow(rho, l)) / (l * (1 - rho * rho)));
-}
-
-/* The median of a normal sample has π/2 times the variance of its mean. */
-static double variance_of_median(const double *sorted, int64_t n)
-{
-    double low, high, mean = 0, squares = 0;
-    stats_median_interval(sorted, n, &low, &high);
-    if (isfinite(low) && isfinite(high)) return (high - low) * (high - low) / (4 * 1.96 * 1.96);
-    for (int64_t i = 0; i < n; i++) mean += sorted[i] / (double)n;
-    for (int64_t i = 0; i < n; i++) squares += (sorted[i] - mean) * (sorted[i] - mean);
-    return n > 1 ? acos(0) * squares / (double)(n - 1) / (double)n : NAN;
-}
-
-/* Median of one start, and its variance from the variation within the start.
- *
- *   room  [side->n], scratch
- *
- * The variance comes from the width of the order-statistics interval (stats_median_interval), below 6 values
- * from their sample variance, times stats_side_variance_inflation(side, 1). NAN for a single value. */
-static double stats_side_start_median(const stats_side_t *side, int start, double *room, double *variance)
-{
-    int64_t from = side->first_value[side->first_batch[start]], n = n_values(side, start);
-    double median = median_between(side, from, from + n, room);
-    *variance = variance_of_median(room, n) * stats_side_variance_inflation(side, 1);
-    return median;
 }
 
 /* Writes sign × median of each batch without gaps to out[side->n_kept]. Returns the number written. */
@@ -312,43 +271,61 @@ static int stats_side_batches(const stats_side_t *side, double sign, double *out
     return n;
 }
 
-/* Sets weights, their sum and the mean. Returns the weighted squares about it. */
-static double weighted_mean(const double *values, const double *variances, int n, double between,
-                            double *weights, double *mean, double *sum)
+/* Starts in parts: a side for each part, with the same starts and batches. */
+typedef struct part_sides {
+    stats_side_t *at;
+    int n;
+} part_sides_t;
+
+static void part_sides_free(part_sides_t *sides)
 {
-    double squares = 0;
-    *mean = *sum = 0;
-    for (int i = 0; i < n; i++) {
-        weights[i] = 1 / (variances[i] + between);
-        *sum += weights[i];
-    }
-    for (int i = 0; i < n; i++) *mean += weights[i] / *sum * values[i];
-    for (int i = 0; i < n; i++) squares += weights[i] * (values[i] - *mean) * (values[i] - *mean);
-    return squares;
+    for (int i = 0; sides->at && i < sides->n; i++) stats_side_free(&sides->at[i]);
+    mem_free(&sides->at);
 }
 
-stats_pooled_t stats_pool(const double *values, const double *variances, int n, double *weights)
+/* The starts [first, first + n) of `runs`. */
+static err_t part_sides_new(const stats_runs_t *runs, int first, int n, double quantile, part_sides_t *out)
 {
-    enum { HALVINGS = 100 };
-    stats_pooled_t out = {0};
-    double centre = 0, low = 0, high = 0, sum;
-    ASSERT(n > 1);
-    /* With `between` at the values' own variance, the weighted squares are at most n - 1. */
-    for (int i = 0; i < n; i++) centre += values[i] / n;
-    for (int i = 0; i < n; i++) high += (values[i] - centre) * (values[i] - centre) / (n - 1);
-    if (weighted_mean(values, variances, n, 0, weights, &out.mean, &sum) > n - 1) {
-        for (int i = 0; i < HALVINGS; i++) {
-            out.between = (low + high) / 2;
-            if (weighted_mean(values, variances, n, out.between, weights, &out.mean, &sum) > n - 1)
-                low = out.between;
-            else
-                high = out.between;
-        }
+    *out = (part_sides_t){.n = runs->n_parts};
+    TRY(mem_new_array(out->n, sizeof *out->at, "parts to compare", &out->at));
+    for (int i = 0; i < out->n; i++) {
+        TRY(stats_side_new(runs->at + (ptrdiff_t)i * runs->n + first, n, quantile, &out->at[i]));
+        ASSERT(out->at[i].n == out->at[0].n && out->at[i].n_batches == out->at[0].n_batches);
     }
-    double squares = weighted_mean(values, variances, n, out.between, weights, &out.mean, &sum);
-    out.variance = squares / (n - 1) / sum;
-    for (int i = 0; i < n; i++) weights[i] /= sum;
-    return out;
+    return ERR_OK;
+}
+
+static double ln_of_sum(const part_sides_t *sides, double (*of_part)(const stats_side_t *, const void *),
+                        const void *context)
+{
+    double sum = 0;
+    if (sides->n == 1) return of_part(sides->at, context);
+    for (int i = 0; i < sides->n; i++) sum += exp(of_part(&sides->at[i], context));
+    return log(sum);
+}
+
+static double part_centre(const stats_side_t *side, const void *unused)
+{
+    (void)unused;
+    return side->centre;
+}
+
+/* times: how often each start was drawn. */
+static double part_of_starts(const stats_side_t *side, const void *times)
+{
+    const int *drawn = times;
+    double sum = 0;
+    for (int s = 0; s < side->n_starts; s++) {
+        side->start_weight[s] = drawn[s] / (double)n_values(side, s);
+        sum += drawn[s] * side->share_below[s];
+    }
+    return find_quantile(side, side->central, sum, side->start_weight, true);
+}
+
+/* weights: of the batches drawn, which all parts share. */
+static double part_of_batches(const stats_side_t *side, const void *weights)
+{
+    return find_quantile(side, 0, 0, weights, false);
 }
 
 enum {
@@ -359,150 +336,270 @@ enum {
 /* The logarithm of a location and its variance. df 0: the variance is unknown. */
 typedef struct estimate {
     double ln, variance, df;
-    double level;      /* of several interleaved starts: ln of the pairs' level */
     double *resampled; /* [n_resamples] if df > 0 */
 } estimate_t;
 
-static double variance_of(const double *values, int n)
+static bool is_median(const stats_compare_options_t *options)
+{
+    return !(options->quantile < 0.5) && !(options->quantile > 0.5);
+}
+
+/* The variance of resampled locations. Of quantiles other than the median, that of a normal distribution with their
+ * central 68 %: a resample without any start that had an undisturbed moment says nothing of the fastest samples.
+ * Sorts the values then. */
+static double variance_of(const stats_compare_options_t *options, double *values, int n)
 {
     double sum = 0, squares = 0;
+    if (!is_median(options)) {
+        const double share = stats_normal_cdf(1);
+        stats_sort(values, n);
+        const double deviation =
+            (stats_quantile(values, n, share) - stats_quantile(values, n, 1 - share)) / 2;
+        return deviation * deviation;
+    }
     for (int i = 0; i < n; i++) sum += values[i];
     for (int i = 0; i < n; i++) squares += (values[i] - sum / n) * (values[i] - sum / n);
     return squares / n;
 }
 
-/* Variance of the side's median by drawing starts. times[n_starts] and medians[n_resamples] are scratch. */
-static double variance_between(const stats_side_t *side, const stats_compare_options_t *options, int *times,
-                               double *medians)
+static void draw_starts(rng_t *rng, int k, int *times)
 {
-    rng_t rng = rng_new(options->seed, RNG_BOOTSTRAP, DRAW_STARTS);
-    int k = side->n_starts;
-    for (int r = 0; r < options->n_resamples; r++) {
-        for (int s = 0; s < k; s++) times[s] = 0;
-        for (int s = 0; s < k; s++) times[rng_below(&rng, (uint32_t)k)]++;
-        medians[r] = stats_side_median_of_starts(side, times);
-    }
-    return variance_of(medians, options->n_resamples) * k / (k - 1);
+    for (int s = 0; s < k; s++) times[s] = 0;
+    for (int s = 0; s < k; s++) times[rng_below(rng, (uint32_t)k)]++;
 }
 
-/* Variance of the side's median by drawing blocks, n_blocks per start. */
-static double variance_within(stats_side_t *side, uint64_t seed, int n_resamples, double n_blocks,
-                              double *medians)
+/* Variance of the location by drawing blocks, n_blocks per start. */
+static double variance_within(part_sides_t *sides, const stats_compare_options_t *options, rng_t rng,
+                              int n_resamples, double n_blocks, double *locations)
 {
-    rng_t rng = rng_new(seed, RNG_BOOTSTRAP, DRAW_BLOCKS);
+    stats_side_t *first = sides->at;
     for (int r = 0; r < n_resamples; r++) {
-        for (int s = 0; s < side->n_starts; s++) stats_side_draw(side, s, &rng);
-        medians[r] = stats_side_median(side);
+        for (int s = 0; s < first->n_starts; s++) stats_side_draw(first, s, &rng);
+        locations[r] = ln_of_sum(sides, part_of_batches, first->weight);
     }
-    return variance_of(medians, n_resamples) * n_blocks / (n_blocks - 1) *
-           stats_side_variance_inflation(side, side->block);
+    return variance_of(options, locations, n_resamples) * n_blocks / (n_blocks - 1) *
+           stats_side_variance_inflation(first, first->block);
 }
 
-/* Estimate from the ratios of several interleaved starts, pooled by their variances; their levels get the same
- * weights. */
-static err_t estimate_starts(const stats_side_t *side, const stats_side_t *levels,
-                             const stats_compare_options_t *options, estimate_t *out)
+/* The variance of the location of the fastest samples that starts add, which drawing them hides: most resamples have the
+ * fastest start. The smallest of 3 to 8 normal values varies by 0.75 to 0.61 of their standard deviation. That is the
+ * history's, or a quarter of what is assumed for one start. */
+static double variance_of_fastest(const stats_compare_options_t *options)
 {
-    int k = side->n_starts, n = 0;
-    double *medians = NULL, *variances = NULL, *weights = NULL, *room = NULL;
-    err_t err = ERR_OK;
-    TRY_OUT(err, mem_new_array(options->n_resamples, sizeof *out->resampled, "means of resamples",
-                               &out->resampled));
-    TRY_OUT(err, mem_new_array(k, sizeof *medians, "starts' medians", &medians));
-    TRY_OUT(err, mem_new_array(k, sizeof *variances, "starts' variances", &variances));
-    TRY_OUT(err, mem_new_array(k, sizeof *weights, "starts' weights", &weights));
-    TRY_OUT(err, mem_new_array(side->n + k, sizeof *room, "a start", &room));
-    for (int s = 0; s < k; s++) medians[s] = stats_side_start_median(side, s, room, &variances[s]);
-    /* Unknown variances get the typical one and small ones a floor: a variance too small by chance would give
-     * its start all the weight. */
-    for (int s = 0; s < k; s++)
-        if (variances[s] >= 0) room[n++] = variances[s];
-    double typical = n > 0 ? stats_median(room, n) : 0;
-    for (int s = 0; s < k; s++) {
-        if (!(variances[s] >= 0)) variances[s] = typical;
-        variances[s] = fmax(variances[s], fmax(typical / 4, 1e-24));
-    }
-    stats_pooled_t pooled = stats_pool(medians, variances, k, weights);
-    rng_t rng = rng_new(options->seed, RNG_BOOTSTRAP, DRAW_STARTS);
-    for (int r = 0; r < options->n_resamples; r++) {
-        double sum = 0, of_weights = 0;
-        for (int i = 0; i < k; i++) {
-            int s = (int)rng_below(&rng, (uint32_t)k);
-            sum += weights[s] * medians[s];
-            of_weights += weights[s];
-        }
-        out->resampled[r] = sum / of_weights;
-    }
-    out->ln = pooled.mean, out->variance = pooled.variance, out->df = k - 1;
-    for (int s = 0; s < k; s++)
-        out->level += weights[s] * stats_side_start_median(levels, s, room, &variances[s]);
-out:
-    mem_free(&medians);
-    mem_free(&variances);
-    mem_free(&weights);
-    mem_free(&room);
-    return err;
+    const double smallest = 0.7;
+    const bool known = options->starts.df >= STATS_MIN_RECORDINGS - 1;
+    const double deviation = known ? options->starts.deviation : options->start_spread / 4;
+    return smallest * smallest * deviation * deviation;
 }
 
-/* spread: assumed variance between starts, for a side of one start. */
-static err_t estimate_side(stats_side_t *side, const stats_compare_options_t *options, double spread,
-                           estimate_t *out)
+/* Whether the location of the fastest samples is one: three times as many are not far above it. Otherwise hardly a
+ * sample was undisturbed, and it says how disturbed they were. times: [n_starts], scratch. */
+static bool is_floor(part_sides_t *sides, const stats_compare_options_t *options, int *times)
+{
+    enum { FURTHER = 3 };
+    const double far = 0.2;
+    for (int s = 0; s < sides->at[0].n_starts; s++) times[s] = 1;
+    for (int i = 0; i < sides->n; i++) sides->at[i].quantile = FURTHER * options->quantile;
+    const double further = ln_of_sum(sides, part_of_starts, times);
+    for (int i = 0; i < sides->n; i++) sides->at[i].quantile = options->quantile;
+    return further - ln_of_sum(sides, part_centre, NULL) <= far;
+}
+
+/* The location of a recording, index `which` of its side, and its variance within the recording. Without the spread of
+ * starts if it has only one. */
+static err_t estimate_recording(part_sides_t *sides, const stats_compare_options_t *options, int which,
+                                estimate_t *out)
 {
     enum { FLOOR_SHARE = 4 }; /* share of resamples for the lower bound of the variance */
-    int *times = NULL, n = options->n_resamples;
+    const stats_side_t *first = sides->at;
+    int *times = NULL, n = options->n_resamples, k = first->n_starts;
     double within = 0;
     err_t err = ERR_OK;
-    *out = (estimate_t){.ln = side->centre};
-    TRY_OUT(err, mem_new_array(n, sizeof *out->resampled, "medians of resamples", &out->resampled));
-    if (side->n_starts == 0) return ERR_OK;
-    double n_blocks = (double)side->n_kept / side->n_starts / side->block;
-    TRY_OUT(err, mem_new_array(side->n_starts, sizeof *times, "starts drawn", &times));
-    if (side->n_starts > 1) n = n / FLOOR_SHARE > 2 ? n / FLOOR_SHARE : 2;
-    if (n_blocks >= 2) within = variance_within(side, options->seed, n, n_blocks, out->resampled);
-    if (side->n_starts > 1) {
-        out->variance = fmax(within, variance_between(side, options, times, out->resampled));
-        out->df = side->n_starts - 1;
-    } else if (n_blocks >= 2) {
-        out->variance = within + spread;
-        out->df = within > 0 ? out->variance * out->variance / (within * within) * (n_blocks - 1) : INFINITY;
+    *out = (estimate_t){.ln = ln_of_sum(sides, part_centre, NULL)};
+    TRY_OUT(err, mem_new_array(n, sizeof *out->resampled, "locations of resamples", &out->resampled));
+    double n_blocks = (double)first->n_kept / k / first->block;
+    TRY_OUT(err, mem_new_array(k, sizeof *times, "starts drawn", &times));
+    if (n_blocks >= 2)
+        within = variance_within(sides, options,
+                                 rng_new(options->seed, RNG_BOOTSTRAP, (uint64_t)(2 * which + DRAW_BLOCKS)),
+                                 k == 1                ? n
+                                 : n / FLOOR_SHARE > 2 ? n / FLOOR_SHARE
+                                                       : 2,
+                                 n_blocks, out->resampled);
+    if (k == 1 && n_blocks >= 2) {
+        out->variance = within;
+        out->df = n_blocks - 1;
+    } else if (k > 1) {
+        rng_t rng = rng_new(options->seed, RNG_BOOTSTRAP, (uint64_t)(2 * which + DRAW_STARTS));
+        for (int r = 0; r < n; r++) {
+            draw_starts(&rng, k, times);
+            out->resampled[r] = ln_of_sum(sides, part_of_starts, times);
+        }
+        out->variance = fmax(within, variance_of(options, out->resampled, n) * k / (k - 1));
+        out->df = k - 1;
+        if (!is_median(options)) {
+            out->variance += variance_of_fastest(options);
+            if (!is_floor(sides, options, times)) out->df = 0;
+        }
     }
 out:
     mem_free(&times);
     return err;
 }
 
-/* now - base of independent sides (Welch 1947, Satterthwaite 1946), in base's array. Both sides drew the same
- * random numbers, so resamples are paired with an offset of half their number to be independent. */
-static estimate_t subtract_estimates(const estimate_t *base, const estimate_t *now, int n_resamples)
+/* The recordings of a side. */
+typedef struct recordings {
+    estimate_t *at;             /* [n] */
+    int n, n_single, n_unknown; /* of one start; of unknown variance */
+    double mean;                /* of their locations */
+    double within;              /* mean variance within one */
+} recordings_t;
+
+static void recordings_free(recordings_t *recordings)
 {
-    estimate_t d = {.ln = now->ln - base->ln, .variance = base->variance + now->variance};
-    if (!(base->df > 0) || !(now->df > 0)) return d;
-    double of_parts = base->variance * base->variance / base->df + now->variance * now->variance / now->df;
-    d.df = of_parts > 0 ? d.variance * d.variance / of_parts : INFINITY;
-    d.resampled = base->resampled;
-    for (int r = 0; r < n_resamples; r++)
-        d.resampled[r] = now->resampled[(r + n_resamples / 2) % n_resamples] - base->resampled[r];
-    return d;
+    for (int i = 0; recordings->at && i < recordings->n; i++) mem_free(&recordings->at[i].resampled);
+    mem_free(&recordings->at);
+}
+
+static err_t estimate_recordings(const stats_runs_t *runs, const stats_compare_options_t *options,
+                                 recordings_t *out)
+{
+    part_sides_t sides = {0};
+    err_t err = ERR_OK;
+    TRY_OUT(err, mem_new_array(runs->n, sizeof *out->at, "recordings", &out->at));
+    for (int first = 0, n; first < runs->n; first += n) {
+        for (n = 1; first + n < runs->n && runs->at[first + n].recording == runs->at[first].recording;) n++;
+        TRY_OUT(err, part_sides_new(runs, first, n, options->quantile, &sides));
+        estimate_t *at = &out->at[out->n];
+        TRY_OUT(err, estimate_recording(&sides, options, out->n++, at));
+        out->n_single += n == 1;
+        out->n_unknown += !(at->df > 0);
+        part_sides_free(&sides);
+    }
+    for (int i = 0; i < out->n; i++) {
+        out->mean += out->at[i].ln / out->n;
+        out->within += out->at[i].variance / out->n;
+    }
+out:
+    part_sides_free(&sides);
+    return err;
+}
+
+/* s² of the recordings' locations about their side's mean, over the sides that have enough of them. */
+static stats_spread_t measured_spread(const recordings_t *const sides[2])
+{
+    stats_spread_t out = {0};
+    double squares = 0, n = 0;
+    for (int side = 0; side < 2; side++) {
+        const recordings_t *all = sides[side];
+        if (all->n < STATS_MIN_RECORDINGS) continue;
+        for (int i = 0; i < all->n; i++) squares += (all->at[i].ln - all->mean) * (all->at[i].ln - all->mean);
+        out.df += all->n - 1;
+        out.within += all->n * all->within;
+        n += all->n;
+    }
+    if (!(out.df > 0)) return out;
+    out.deviation = sqrt(squares / out.df);
+    out.within /= n;
+    return out;
+}
+
+/* What recordings may differ by: the measured spread, of the sides or of the history, whichever has more degrees of
+ * freedom; otherwise the assumed one. Both if the measured one is the smaller. Returns their number. */
+static int possible_spreads(stats_spread_t measured, const stats_compare_options_t *options,
+                            stats_spread_t out[2])
+{
+    const stats_spread_t assumed = {options->recording_spread, INFINITY, 0};
+    const stats_spread_t known = options->recordings.df > measured.df ? options->recordings : measured;
+    if (known.df < STATS_MIN_RECORDINGS - 1) {
+        out[0] = assumed;
+        return 1;
+    }
+    out[0] = known, out[1] = assumed;
+    return known.deviation < assumed.deviation ? 2 : 1;
+}
+
+/* A variance and its degrees of freedom, of parts added by Welch (1947) and Satterthwaite (1946). */
+typedef struct variance_sum {
+    double sum, of_parts;
+} variance_sum_t;
+
+static void add_variance(variance_sum_t *to, double variance, double df)
+{
+    to->sum += variance;
+    if (variance > 0) to->of_parts += variance * variance / df;
+}
+
+static double degrees_of_freedom(const variance_sum_t *v)
+{
+    return v->of_parts > 0 ? v->sum * v->sum / v->of_parts : INFINITY;
+}
+
+/* Adds the variance within the recordings of a side beyond `included`, which the spread between them includes, and
+ * that of single starts, unless the spread includes it too. */
+static void add_within(const recordings_t *side, const stats_compare_options_t *options, double included,
+                       bool with_starts, variance_sum_t *variance, bool *assumed)
+{
+    const double share = fmax(0, side->within - included) / (side->within > 0 ? side->within : 1);
+    const double n = side->n;
+    for (int i = 0; i < side->n; i++)
+        add_variance(variance, share * side->at[i].variance / (n * n), side->at[i].df);
+    if (!with_starts || side->n_single == 0) return;
+    const bool known = options->starts.df >= STATS_MIN_RECORDINGS - 1;
+    const double spread = known ? options->starts.deviation : options->start_spread;
+    add_variance(variance, spread * spread * side->n_single / (n * n), known ? options->starts.df : INFINITY);
+    *assumed |= !known && side->n_single == side->n;
+}
+
+/* now - base of recordings that differ by `spread`, into d, which has room for resamples. Both sides drew the same random
+ * numbers, so resamples are paired with an offset of half their number to be independent. */
+static void subtract_sides(const recordings_t *const sides[2], stats_spread_t spread, bool includes_starts,
+                           const stats_compare_options_t *options, estimate_t *d, stats_difference_t *out)
+{
+    const int n = options->n_resamples;
+    const double squared = spread.deviation * spread.deviation;
+    variance_sum_t variance = {0};
+    d->ln = 0;
+    for (int r = 0; r < n; r++) d->resampled[r] = 0;
+    for (int side = 0; side < 2; side++) {
+        const recordings_t *all = sides[side];
+        const double weight = (side ? 1.0 : -1.0) / all->n;
+        for (int i = 0; i < all->n; i++) {
+            d->ln += weight * all->at[i].ln;
+            for (int r = 0; r < n; r++)
+                d->resampled[r] += weight * all->at[i].resampled[side ? (r + n / 2) % n : r];
+        }
+    }
+    add_variance(&variance, squared / sides[0]->n + squared / sides[1]->n, spread.df);
+    for (int side = 0; side < 2; side++)
+        add_within(sides[side], options, spread.within, !includes_starts, &variance, &out->assumed);
+    d->variance = variance.sum;
+    d->df = degrees_of_freedom(&variance);
+    if (isfinite(spread.df) || spread.deviation > 0) out->recordings = spread;
 }
 
 /* Sets ratio, interval, error and the bootstrap's p. Sorts the resamples. */
-static void conclude_difference(estimate_t d, const stats_compare_options_t *options, stats_difference_t *out)
+static void conclude_difference(const estimate_t *d, const stats_compare_options_t *options,
+                                stats_difference_t *out)
 {
     int n = options->n_resamples, n_above = 0, n_below = 0;
-    out->ratio = exp(d.ln);
+    out->ratio = exp(d->ln);
     out->error = INFINITY, out->p = 1, out->low = 0, out->high = INFINITY;
-    if (!(d.df > 0)) return;
-    out->error = sqrt(d.variance);
-    double half = out->error > 0 ? stats_t_quantile(1 - options->alpha / 2, d.df) * out->error : 0;
+    if (!(d->df > 0)) return;
+    out->error = sqrt(d->variance);
+    out->df = d->df;
+    double half = out->error > 0 ? stats_t_quantile(1 - options->alpha / 2, d->df) * out->error : 0;
     if (out->error > 0)
-        out->p = fmin(1, 2 * stats_t_cdf(-fabs(d.ln) / out->error, d.df));
+        out->p = fmin(1, 2 * stats_t_cdf(-fabs(d->ln) / out->error, d->df));
     else
-        out->p = fabs(d.ln) > 0 ? 0 : 1;
-    for (int r = 0; r < n; r++) n_above += d.resampled[r] >= 0, n_below += d.resampled[r] <= 0;
+        out->p = fabs(d->ln) > 0 ? 0 : 1;
+    out->low = exp(d->ln - half), out->high = exp(d->ln + half);
+    if (!is_median(options)) return;
+    for (int r = 0; r < n; r++) n_above += d->resampled[r] >= 0, n_below += d->resampled[r] <= 0;
     out->p = fmax(out->p, fmin(1, 2.0 * (n_above < n_below ? n_above : n_below) / n));
-    stats_sort(d.resampled, n);
-    out->low = exp(fmin(d.ln - half, stats_quantile(d.resampled, n, options->alpha / 2)));
-    out->high = exp(fmax(d.ln + half, stats_quantile(d.resampled, n, 1 - options->alpha / 2)));
+    stats_sort(d->resampled, n);
+    out->low = fmin(out->low, exp(stats_quantile(d->resampled, n, options->alpha / 2)));
+    out->high = fmax(out->high, exp(stats_quantile(d->resampled, n, 1 - options->alpha / 2)));
 }
 
 /* Corrects the p of a rank test for a variance larger than that of independent values by `factor`. */
@@ -512,78 +609,235 @@ static double widen_p(double p, double factor)
     return fmin(1, 2 * stats_normal_cdf(stats_normal_quantile(p / 2) / sqrt(factor)));
 }
 
-static err_t compare_apart(stats_side_t *base, stats_side_t *now, const stats_compare_options_t *options,
+/* Of two possible spreads, the smaller p and the narrower interval. */
+static void conclude_apart(const recordings_t *base, const recordings_t *now,
+                           const stats_compare_options_t *options, estimate_t *d, stats_difference_t *out)
+{
+    const recordings_t *const sides[2] = {base, now};
+    const stats_spread_t measured = measured_spread(sides);
+    const bool all_single = base->n_single == base->n && now->n_single == now->n;
+    const bool elsewhere = options->recordings.df > measured.df;
+    stats_spread_t spreads[2];
+    d->ln = now->mean - base->mean;
+    if (base->n_unknown + now->n_unknown > 0) {
+        conclude_difference(d, options, out);
+        out->assumed = base->n_single == base->n || now->n_single == now->n;
+        return;
+    }
+    const int n = possible_spreads(measured, options, spreads);
+    const bool is_measured = isfinite(spreads[0].df);
+    const bool includes_starts = is_measured && (elsewhere ? !(options->starts.df > 0) : all_single);
+    out->measured = is_measured ? spreads[0].deviation : 0;
+    for (int i = 0; i < n; i++) {
+        const stats_difference_t before = *out;
+        subtract_sides(sides, spreads[i], includes_starts, options, d, out);
+        conclude_difference(d, options, out);
+        if (i == 0) continue;
+        const double p = fmin(out->p, before.p);
+        if (before.high / before.low < out->high / out->low) *out = before;
+        out->p = p;
+    }
+}
+
+static err_t compare_apart(const stats_runs_t *base, const stats_runs_t *now, const stats_side_t *a,
+                           const stats_side_t *b, const stats_compare_options_t *options,
                            stats_difference_t *out)
 {
-    double spread = options->start_spread * options->start_spread, *a = NULL, *b = NULL;
-    estimate_t of_base = {0}, of_now = {0};
+    recordings_t of_base = {0}, of_now = {0};
+    estimate_t d = {0};
+    double *x = NULL, *y = NULL;
     err_t err = ERR_OK;
-    out->assumed = base->n_starts == 1 || now->n_starts == 1;
-    TRY_OUT(err, estimate_side(base, options, spread, &of_base));
-    TRY_OUT(err, estimate_side(now, options, spread, &of_now));
-    conclude_difference(subtract_estimates(&of_base, &of_now, options->n_resamples), options, out);
-    TRY_OUT(err, mem_new_array(base->n_kept, sizeof *a, "batches' medians", &a));
-    TRY_OUT(err, mem_new_array(now->n_kept, sizeof *b, "batches' medians", &b));
-    out->n_batches[0] = stats_side_batches(base, 1, a);
-    out->n_batches[1] = stats_side_batches(now, 1, b);
-    TRY_OUT(err, stats_mann_whitney(a, out->n_batches[0], b, out->n_batches[1], &out->u, &out->p_rank));
-    out->p_rank = widen_p(
-        out->p_rank, fmax(stats_side_variance_inflation(base, 1), stats_side_variance_inflation(now, 1)));
+    TRY_OUT(err, estimate_recordings(base, options, &of_base));
+    TRY_OUT(err, estimate_recordings(now, options, &of_now));
+    TRY_OUT(err, mem_new_array(options->n_resamples, sizeof *d.resampled, "differences", &d.resampled));
+    out->base = exp(of_base.mean), out->now = exp(of_now.mean);
+    conclude_apart(&of_base, &of_now, options, &d, out);
+    if (!is_median(options) || base->n_parts > 1) goto out;
+    TRY_OUT(err, mem_new_array(a->n_kept, sizeof *x, "batches' medians", &x));
+    TRY_OUT(err, mem_new_array(b->n_kept, sizeof *y, "batches' medians", &y));
+    out->n_batches[0] = stats_side_batches(a, 1, x);
+    out->n_batches[1] = stats_side_batches(b, 1, y);
+    TRY_OUT(err, stats_mann_whitney(x, out->n_batches[0], y, out->n_batches[1], &out->u, &out->p_rank));
+    out->p_rank =
+        widen_p(out->p_rank, fmax(stats_side_variance_inflation(a, 1), stats_side_variance_inflation(b, 1)));
 out:
-    mem_free(&of_base.resampled);
-    mem_free(&of_now.resampled);
-    mem_free(&a);
-    mem_free(&b);
+    recordings_free(&of_base);
+    recordings_free(&of_now);
+    mem_free(&d.resampled);
+    mem_free(&x);
+    mem_free(&y);
+    return err;
+}
+
+/* Median of a pair's ratios, or levels. */
+static double pair_median(const stats_side_t *pairs, int pair, double *room)
+{
+    int64_t from = pairs->first_value[pairs->first_batch[pair]];
+    return median_between(pairs, from, from + n_values(pairs, pair), room);
+}
+
+/* The median of the means of any two values, or of one with itself (Hodges and Lehmann 1963): nearly as efficient as
+ * the mean, and up to a quarter of the values may be anywhere. means: [k (k + 1) / 2], scratch. */
+static double pseudomedian(const double *values, int k, double *means)
+{
+    int64_t n = 0;
+    for (int i = 0; i < k; i++)
+        for (int j = i; j < k; j++) means[n++] = (values[i] + values[j]) / 2;
+    return stats_median(means, n);
+}
+
+/* The pseudomedian over pairs. Draws pairs. */
+static err_t estimate_pairs(const stats_side_t *pairs, const stats_compare_options_t *options,
+                            estimate_t *out)
+{
+    const int k = pairs->n_starts, n = options->n_resamples;
+    double *medians = NULL, *drawn = NULL, *room = NULL;
+    err_t err = ERR_OK;
+    TRY_OUT(err, mem_new_array(n, sizeof *out->resampled, "medians of resamples", &out->resampled));
+    TRY_OUT(err, mem_new_array(k, sizeof *medians, "pairs' medians", &medians));
+    TRY_OUT(err, mem_new_array(k, sizeof *drawn, "pairs' medians", &drawn));
+    TRY_OUT(err, mem_new_array(pairs->n + (int64_t)k * (k + 1) / 2, sizeof *room, "a pair", &room));
+    for (int s = 0; s < k; s++) medians[s] = pair_median(pairs, s, room);
+    rng_t rng = rng_new(options->seed, RNG_BOOTSTRAP, DRAW_STARTS);
+    for (int r = 0; r < n; r++) {
+        for (int i = 0; i < k; i++) drawn[i] = medians[rng_below(&rng, (uint32_t)k)];
+        out->resampled[r] = pseudomedian(drawn, k, room);
+    }
+    out->ln = pseudomedian(medians, k, room);
+    out->variance = variance_of(options, out->resampled, n) * k / (k - 1);
+    out->df = k - 1;
+out:
+    mem_free(&medians);
+    mem_free(&drawn);
+    mem_free(&room);
     return err;
 }
 
 /* Without a pair, base and now stay the medians of the sides. */
-static err_t compare_interleaved(stats_side_t *ratios, const stats_side_t *levels,
-                                 const stats_compare_options_t *options, stats_difference_t *out)
+static err_t compare_pairs(stats_side_t *ratios, const stats_side_t *levels,
+                           const stats_compare_options_t *options, stats_difference_t *out)
 {
-    estimate_t of_ratios = {0};
-    double *differences = NULL;
+    estimate_t d = {0};
+    double *room = NULL, *level = NULL;
     err_t err = ERR_OK;
-    out->assumed = ratios->n_starts == 1;
-    if (ratios->n_starts > 1)
-        TRY_OUT(err, estimate_starts(ratios, levels, options, &of_ratios));
-    else
-        TRY_OUT(err, estimate_side(ratios, options, 2 * options->start_spread * options->start_spread,
-                                   &of_ratios));
-    if (ratios->n_starts == 0) of_ratios.ln = log(out->now / out->base);
-    if (ratios->n_starts == 1) of_ratios.level = levels->centre;
-    if (ratios->n_starts > 0) {
-        out->base = exp(of_ratios.level - of_ratios.ln / 2);
-        out->now = exp(of_ratios.level + of_ratios.ln / 2);
+    const int k = ratios->n_starts;
+    out->assumed = k == 1;
+    if (k > 1) {
+        TRY_OUT(err, estimate_pairs(ratios, options, &d));
+    } else if (k == 1) {
+        part_sides_t one = {ratios, 1};
+        TRY_OUT(err, estimate_recording(&one, options, 0, &d));
+        variance_sum_t variance = {0};
+        const bool known = options->starts.df >= STATS_MIN_RECORDINGS - 1;
+        const double spread = known ? options->starts.deviation : options->start_spread;
+        add_variance(&variance, d.variance, d.df);
+        add_variance(&variance, 2 * spread * spread, known ? options->starts.df : INFINITY);
+        out->assumed = !known;
+        if (d.df > 0) d.variance = variance.sum, d.df = degrees_of_freedom(&variance);
+    } else {
+        d.ln = log(out->now / out->base);
     }
-    conclude_difference(of_ratios, options, out);
-    TRY_OUT(err, mem_new_array(ratios->n_kept, sizeof *differences, "batches' ratios", &differences));
-    int n = out->n_batches[0] = out->n_batches[1] = stats_side_batches(ratios, -1, differences);
-    TRY_OUT(err, stats_signed_rank(differences, n, &out->u, &out->p_rank));
+    if (k > 0) {
+        TRY_OUT(err, mem_new_array(k, sizeof *level, "levels", &level));
+        TRY_OUT(err, mem_new_array(levels->n, sizeof *room, "a pair", &room));
+        for (int s = 0; s < k; s++) level[s] = pair_median(levels, s, room);
+        double middle = stats_median(level, k);
+        out->base = exp(middle - d.ln / 2);
+        out->now = exp(middle + d.ln / 2);
+    }
+    conclude_difference(&d, options, out);
+    mem_free(&room);
+    TRY_OUT(err, mem_new_array(ratios->n_kept, sizeof *room, "batches' ratios", &room));
+    int n = out->n_batches[0] = out->n_batches[1] = stats_side_batches(ratios, -1, room);
+    TRY_OUT(err, stats_signed_rank(room, n, &out->u, &out->p_rank));
     if (n > 0) out->p_rank = widen_p(out->p_rank, stats_side_variance_inflation(ratios, 1));
 out:
-    mem_free(&of_ratios.resampled);
-    mem_free(&differences);
+    mem_free(&d.resampled);
+    mem_free(&room);
+    mem_free(&level);
     return err;
 }
 
-err_t stats_compare(const stats_run_t *base, int n_base, const stats_run_t *now, int n_now, bool interleaved,
+/* Of another quantile than the median, or of parts. Draws pairs. */
+static err_t compare_pairs_locations(const stats_runs_t *base, const stats_runs_t *now,
+                                     const stats_compare_options_t *options, stats_difference_t *out)
+{
+    const int k = base->n, n = options->n_resamples;
+    part_sides_t a = {0}, b = {0};
+    estimate_t d = {0};
+    int *times = NULL;
+    err_t err = ERR_OK;
+    TRY_OUT(err, part_sides_new(base, 0, k, options->quantile, &a));
+    TRY_OUT(err, part_sides_new(now, 0, k, options->quantile, &b));
+    TRY_OUT(err, mem_new_array(n, sizeof *d.resampled, "ratios of resamples", &d.resampled));
+    TRY_OUT(err, mem_new_array(k, sizeof *times, "pairs drawn", &times));
+    const double ln_base = ln_of_sum(&a, part_centre, NULL), ln_now = ln_of_sum(&b, part_centre, NULL);
+    out->base = exp(ln_base), out->now = exp(ln_now);
+    d.ln = ln_now - ln_base;
+    rng_t rng = rng_new(options->seed, RNG_BOOTSTRAP, DRAW_STARTS);
+    for (int r = 0; r < n && k > 1; r++) {
+        draw_starts(&rng, k, times);
+        d.resampled[r] = ln_of_sum(&b, part_of_starts, times) - ln_of_sum(&a, part_of_starts, times);
+    }
+    if (k > 1) {
+        d.variance = variance_of(options, d.resampled, n) * k / (k - 1) + 2 * variance_of_fastest(options);
+        d.df = is_floor(&a, options, times) && is_floor(&b, options, times) ? k - 1 : 0;
+    }
+    out->assumed = k == 1;
+    conclude_difference(&d, options, out);
+out:
+    part_sides_free(&a);
+    part_sides_free(&b);
+    mem_free(&d.resampled);
+    mem_free(&times);
+    return err;
+}
+
+/* Whether the best division of the samples into a fast and a slow part, each with a tenth of them or more, explains most
+ * of their variance (Otsu 1979); of a uniform distribution it explains 75 %, of a normal one 64 %. */
+static bool has_two_levels(const stats_side_t *side)
+{
+    enum { MIN_VALUES = 20 };
+    const double explained = 0.85, least = 0.1, apart = 0.05;
+    double sum = 0, squares = 0, below = 0;
+    if (side->n < MIN_VALUES) return false;
+    const double origin = side->sorted[side->n / 2].ln, n = (double)side->n;
+    for (int64_t i = 0; i < side->n; i++) {
+        double ln = side->sorted[i].ln - origin;
+        sum += ln, squares += ln * ln;
+    }
+    squares -= sum * sum / n;
+    for (int64_t i = 1; i < side->n; i++) {
+        below += side->sorted[i - 1].ln - origin;
+        const double share = (double)i / n;
+        if (share < least || share > 1 - least) continue;
+        const double gap = (sum - below) / (n - (double)i) - below / (double)i;
+        if (gap > apart && n * share * (1 - share) * gap * gap > explained * squares) return true;
+    }
+    return false;
+}
+
+err_t stats_compare(const stats_runs_t *base, const stats_runs_t *now, bool interleaved,
                     const stats_compare_options_t *options, stats_difference_t *out)
 {
     stats_side_t a = {0}, b = {0}, ratios = {0}, levels = {0};
     err_t err = ERR_OK;
-    ASSERT(n_base > 0 && n_now > 0 && options->n_resamples > 1);
-    *out = (stats_difference_t){.p = 1, .p_rank = 1};
-    TRY_OUT(err, stats_side_new(base, n_base, &a));
-    TRY_OUT(err, stats_side_new(now, n_now, &b));
+    ASSERT(base->n > 0 && now->n > 0 && options->n_resamples > 1);
+    ASSERT(base->n_parts > 0 && base->n_parts == now->n_parts);
+    ASSERT(!interleaved || base->n == now->n);
+    *out = (stats_difference_t){.p = 1};
+    TRY_OUT(err, stats_side_new(base->at, base->n, options->quantile, &a));
+    TRY_OUT(err, stats_side_new(now->at, now->n, options->quantile, &b));
     out->base = exp(a.centre), out->now = exp(b.centre);
-    if (interleaved) {
-        ASSERT(n_base == n_now);
+    out->two_levels = has_two_levels(&a) && has_two_levels(&b);
+    if (!interleaved) {
+        TRY_OUT(err, compare_apart(base, now, &a, &b, options, out));
+    } else if (is_median(options) && base->n_parts == 1) {
         TRY_OUT(err, combine_batches(&a, -1, &b, 1, &ratios));
         TRY_OUT(err, combine_batches(&a, 0.5, &b, 0.5, &levels));
-        TRY_OUT(err, compare_interleaved(&ratios, &levels, options, out));
+        TRY_OUT(err, compare_pairs(&ratios, &levels, options, out));
     } else {
-        TRY_OUT(err, compare_apart(&a, &b, options, out));
+        TRY_OUT(err, compare_pairs_locations(base, now, options, out));
     }
     out->p = fmax(out->p, out->p_rank);
 out:

@@ -248,3 +248,12 @@ err_t stats_benjamini_hochberg(const double *p, int n, double *q)
     mem_free(&values);
     return ERR_OK;
 }
+
+double stats_detectable(const stats_difference_t *difference, double min_effect, double alpha)
+{
+    const double error = difference->error, df = difference->df;
+    if (!isfinite(error) || !(df > 0)) return NAN;
+    if (!(error > 0)) return min_effect;
+    const double least = fmax(log1p(min_effect), stats_t_quantile(1 - alpha / 2, df) * error);
+    return expm1(least + stats_t_quantile(0.95, df) * error);
+}
