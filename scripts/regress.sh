@@ -21,7 +21,7 @@ usage_common='--suite --starts --args -np -hostfile --no-turns --results'
 usage() {
     cat <<'EOF'
 usage: scripts/regress.sh run [options]
-       scripts/regress.sh accept [RECORDING]
+       scripts/regress.sh accept [--add] [RECORDING]
        scripts/regress.sh compare [RECORDING] [options] [-- report's options]
        scripts/regress.sh ab REV_A REV_B [options] [-- report's options]
        scripts/regress.sh list
@@ -32,7 +32,7 @@ recordings.
 
 Examples:
   # a baseline before an update, a comparison after it
-  scripts/regress.sh run --suite quick
+  scripts/regress.sh run --suite quick && scripts/regress.sh accept --add
   scripts/regress.sh compare --suite quick
   # two revisions, measured alternately
   scripts/regress.sh ab HEAD~1 HEAD --suite quick
@@ -41,9 +41,11 @@ Commands:
   run       measures the suite and writes results/runs/DATE-REVISION-SUITE.jsonl, which is named *.partial.jsonl until
             all starts have finished. A stopped or failed run keeps that name and is never compared or accepted
   accept    makes the newest complete recording, or the given one, the baseline of its suite on this type of machine,
-            in results/baselines: commit it
+            in results/baselines: commit it. With --add it joins the baseline: recordings of three days or more tell
+            how much they differ, which comparisons otherwise assume
   compare   compares the newest complete recording, or the given one, with the baseline of its suite, ranks, threads,
-            hardware and fabric. Measures a new recording first if there is none, or only the baseline itself.
+            hardware and fabric; earlier recordings in results/runs tell how recordings and starts vary. Measures a
+            new recording first if there is none, or only the baseline itself.
             After -- come options of dptrain report compare, for history and html those of its history and html
   ab        builds both revisions in worktrees (programs are kept in build/regress), measures them alternately,
             A B B A A B B A …, so that drift cancels, and compares them. If both support `dptrain bench --turns`, both
@@ -55,7 +57,8 @@ Commands:
 
 Measuring (run, compare, ab):
   --suite NAME         quick (20 s), standard (some minutes), full, or a file with the arguments of one `dptrain bench`
-                       call per line; # begins a comment. A suite's name is its file name without .conf [standard]
+                       call per line; # begins a comment, and a line `must-decide LIST` names metrics, as gemm or mem/copy,
+                       that a comparison must decide. A suite's name is its file name without .conf [standard]
   --starts N           number of starts, with ab per side [8]
   --args "WORDS"       more options for each call of dptrain bench
   -np N                number of ranks [one per GPU or core; with hosts, one per slot]
@@ -71,9 +74,11 @@ ab:
 compare:
   --force              without a baseline of this type of machine, compare with the most similar one
 compare, ab:
-  --allow-inconclusive return 0 instead of 6 if nothing was decided
+  --allow-inconclusive return 0 instead of 6, whatever is inconclusive
 accept:
-  --force              accept a recording even if more than a third of its points are disturbed
+  --add                add the recording to the baseline instead of replacing it
+run, accept:
+  --force              a recording counts even if more than a third of its points are disturbed
 accept, compare, history, html:
   --suite NAME         only use recordings of this suite
 all:
@@ -81,9 +86,10 @@ all:
   -h, --help           show this help
 
 Exit codes: compare and ab return those of dptrain report compare, where 1 means that something got slower, and 6 that
-nothing was decided: no metric is worse, but more than half are inconclusive. While measuring, 1 means wrong data.
-2 usage, 3 no complete recording, a disturbed one to accept, or no baseline of this type of machine, 4 the system
-failed or a revision does not build, 5 a rank or host was lost, or the run was stopped.
+too little was decided: no metric is worse, but more than half are inconclusive, or one that must decide is. While
+measuring, 1 means wrong data. 2 usage, 3 no complete recording, a disturbed one to run or accept, or no baseline of
+this type of machine, 4 the system failed or a revision does not build, 5 a rank or host was lost, or the run was
+stopped.
 DPTRAIN_BIN sets the program.
 EOF
 }
@@ -105,7 +111,7 @@ run | accept | compare | ab | list | history | html) shift ;;
 *) die 2 "unknown command '$verb'; the commands are run, accept, compare, ab, list, history and html" ;;
 esac
 # shellcheck disable=SC2034 # the parts use them
-suite='' starts=0 np=0 launch=() ports=no bench_args=() a_args=() b_args=() turns=auto force=no make_words=() results=''
+suite='' starts=0 np=0 launch=() ports=no add=no bench_args=() a_args=() b_args=() turns=auto force=no make_words=() results=''
 names=() report_options=() allow=()
 # shellcheck disable=SC2034 # the parts use them
 while [[ $# -gt 0 ]]; do
@@ -124,6 +130,7 @@ while [[ $# -gt 0 ]]; do
     --results) results=$2; shift 2 ;;
     --no-turns) turns=no; shift ;;
     --force) force=yes; shift ;;
+    --add) add=yes; shift ;;
     --allow-inconclusive) allow=(--allow-inconclusive); shift ;;
     -np | -n) whole_number "$1" "$2" 1; np=$((10#$2)); shift 2 ;;
     -hostfile | --hostfile | --spec | -H | --host | --include | --exclude | --chief | --num-gpus | --ssh-port | \
@@ -147,6 +154,7 @@ case $verb in
 compare | ab) report_options=("${allow[@]}" "${report_options[@]}") ;;
 *) ((${#allow[@]} == 0)) || die 2 "$verb does not compare: --allow-inconclusive is for compare and ab" ;;
 esac
+[[ $add == no || $verb == accept ]] || die 2 "--add is for accept"
 case $verb in
 run | accept | list)
     ((${#report_options[@]} == 0)) || die 2 "$verb takes no options after --, such as '${report_options[0]}'" ;;
@@ -165,7 +173,7 @@ root=$(readlink -f "$here/..")
 [[ -z $root || $root == "$PWD" ]] || results=${results:-$root/results}
 results=${results:-results}
 case $verb in
-run) regress_begin; run_suite ;;
+run) regress_begin; run_suite; run_report ;;
 accept) regress_begin; accept_recording "${names[@]}" ;;
 compare) regress_begin; compare_recording "${names[@]}" ;;
 ab) regress_begin; compare_revisions "${names[@]}" ;;

@@ -17,15 +17,17 @@ Measures the error rates of `dptrain report compare`, and prints a Markdown page
   alike      this build against itself, by scripts/regress.sh ab: false alarms
   slowed     this build against itself with an injected slowdown in one phase of a step or one case, by
              scripts/regress.sh ab: detections, and whether the phase is blamed
+  busy       both beside other processes that share the CPUs: this build against itself, and with larger slowdowns
 
 Recordings are kept in --folder and not measured again, so a stopped run can continue. Needs jq, and an otherwise idle
-machine for about two hours.
+machine for about three hours.
 
   --folder DIR     folder of recordings [build/regress_proof]
   --recordings N   recordings for `resampled` [12]
   --alike N        runs of this build against itself [40]
   --slowed N       runs slowed by 5 %, cycling through the phases [64]
-  --slightly N     runs slowed by 3 % [24]
+  --busy N         runs slowed by 10 % beside other processes, and half as many runs of this build against itself [20]
+  --processes N    other processes of `busy`; every fourth moves memory, the others compute [9]
   --trials N       resampled comparisons per row [1000]
   --starts N       starts of the suite per run [8]
   --suite NAME     suite [quick]
@@ -34,27 +36,29 @@ EOT
 }
 
 command="scripts/bench/regress_proof.sh${*:+ $*}"
-folder=$here/../../build/regress_proof recordings=12 alike=40 slowed=64 slightly=24 trials=1000 starts=8 suite=quick parts=()
+folder=$here/../../build/regress_proof recordings=12 alike=40 slowed=64 busy=20 processes=9 trials=1000 starts=8 suite=quick parts=()
 while [[ $# -gt 0 ]]; do
     case $1 in
     --folder | --suite) need_value "$@" ;;
-    --recordings | --alike | --slowed | --slightly | --trials | --starts) need_value "$@"; whole_number "$1" "$2" 1 ;;
+    --alike | --slowed | --busy) need_value "$@"; whole_number "$1" "$2" 0 ;;
+    --recordings | --processes | --trials | --starts) need_value "$@"; whole_number "$1" "$2" 1 ;;
     esac
     case $1 in
     --folder) folder=$2; shift 2 ;;
     --recordings) recordings=$((10#$2)); shift 2 ;;
     --alike) alike=$((10#$2)); shift 2 ;;
     --slowed) slowed=$((10#$2)); shift 2 ;;
-    --slightly) slightly=$((10#$2)); shift 2 ;;
+    --busy) busy=$((10#$2)); shift 2 ;;
+    --processes) processes=$((10#$2)); shift 2 ;;
     --trials) trials=$((10#$2)); shift 2 ;;
     --starts) starts=$((10#$2)); shift 2 ;;
     --suite) suite=$2; shift 2 ;;
     -h | --help) usage; exit 0 ;;
-    synthetic | resampled | alike | slowed) parts+=("$1"); shift ;;
+    synthetic | resampled | alike | slowed | busy) parts+=("$1"); shift ;;
     *) die 2 "unknown argument '$1'; --help lists options and parts" ;;
     esac
 done
-((${#parts[@]} > 0)) || parts=(synthetic resampled alike slowed)
+((${#parts[@]} > 0)) || parts=(synthetic resampled alike slowed busy)
 ((recordings >= 2)) || die 2 "invalid --recordings $recordings: expected 2 or more"
 command -v jq >/dev/null || die 4 "jq was not found; scripts/install_deps.sh --test installs it"
 cd "$here/../.."
@@ -137,21 +141,43 @@ resampled() {
     done
 }
 
-take_alike() {
+take_alike() { # NAME N
     local i
-    for ((i = 1; i <= alike; i++)); do take_pair "$folder/alike-$i"; done
+    for ((i = 1; i <= $2; i++)); do take_pair "$folder/$1-$i"; done
+}
+
+# Runs COMMAND beside other processes.
+beside_others() { # COMMAND...
+    local i others=()
+    for ((i = 1; i <= processes; i++)); do
+        if ((i % 4 == 0)); then
+            dd if=/dev/zero of=/dev/null bs=4M status=none &
+        else
+            (while :; do :; done) &
+        fi
+        others+=($!)
+    done
+    # shellcheck disable=SC2064 # these processes
+    trap "kill ${others[*]}; rm -rf '$work'" EXIT
+    "$@"
+    kill "${others[@]}"
+    trap 'rm -rf "$work"' EXIT
 }
 
 alike() {
-    local i effect
     printf '\n## This build against itself\n\n'
     # shellcheck disable=SC2016 # Markdown's quotes
     printf '%s runs of `scripts/regress.sh ab . . --suite %s --starts %s`.\n\n' "$alike" "$suite" "$starts"
-    printf '| minimum effect | any metric worse, or better | metrics same | metrics inconclusive |\n|---:|---:|---:|---:|\n'
-    for effect in 0.03 0.015 0.01; do
-        for ((i = 1; i <= alike; i++)); do compare_pair "$folder/alike-$i" "$effect"; done >"$work/$effect"
+    alike_table alike "$alike"
+}
+
+alike_table() { # NAME N
+    local i effect
+    printf '| minimum effect | a metric worse or better | metrics same | metrics inconclusive |\n|---:|---:|---:|---:|\n'
+    for effect in 0.03 0.015; do
+        for ((i = 1; i <= $2; i++)); do compare_pair "$folder/$1-$i" "$effect"; done >"$work/$effect"
         printf '| %s | %s | %s | %s |\n' "$effect" \
-            "$(share "$(jq -s 'map(select(.n.worse + .n.better > 0)) | length' "$work/$effect")" "$alike")" \
+            "$(share "$(jq -s 'map(.n.worse + .n.better) | add' "$work/$effect")" "$(jq -s 'map(.metrics | length) | add' "$work/$effect")")" \
             "$(jq -s 'map(.n.same) | add' "$work/$effect")" "$(jq -s 'map(.n.inconclusive) | add' "$work/$effect")"
     done
     printf '\n| metric | standard error of a change, %% (median) | measured change without a real one, %% (median) |\n|---|---:|---:|\n'
@@ -173,49 +199,58 @@ judge() { # PHASE; verdicts on the standard input
         | [.metrics[] | select(.case == $case)] as $hit | [.metrics[] | select(.case != $case)] as $others
         | {found: any($hit[]; .verdict == "worse"),
            blamed: (if $is_case then true else any($hit[]; .verdict == "worse" and .attributed_to == $phase) end),
-           wrong: any($others[]; .verdict == "worse" or .verdict == "better"),
+           wrong: ([$others[] | select(.verdict == "worse" or .verdict == "better")] | length), others: ($others | length),
            change: ([$hit[].ratio | values | 100 * (. - 1)] | if . == [] then null else add / length end)}'
 }
 
 slowed_table() { # NAME N MIN-EFFECT
-    local i phase
-    printf '| phase | found | phase blamed | another metric worse or better | median change, %% |\n|---|---:|---:|---:|---:|\n'
+    local i phase file
+    printf '| phase | found | phase blamed | other metrics worse or better | median change, %% |\n|---|---:|---:|---:|---:|\n'
     rm -f "$work"/judged-*
     for ((i = 1; i <= $2; i++)); do
         phase=${phases[(i - 1) % ${#phases[@]}]}
         compare_pair "$folder/$1-$i" "$3" | judge "$phase" | tee -a "$work/judged-all" >>"$work/judged-$phase"
     done
     for phase in "${phases[@]}" all; do
-        [[ -f $work/judged-$phase ]] || continue
-        i=$(wc -l <"$work/judged-$phase")
-        printf '| %s | %s | %s | %s | %s |\n' "$phase" "$(share "$(grep -c '"found":true' "$work/judged-$phase")" "$i")" \
-            "$(share "$(grep -c '"found":true,"blamed":true' "$work/judged-$phase")" "$i")" \
-            "$(share "$(grep -c '"wrong":true' "$work/judged-$phase")" "$i")" \
-            "$(jq '.change | values' "$work/judged-$phase" | median)"
+        file=$work/judged-$phase
+        [[ -f $file ]] || continue
+        i=$(wc -l <"$file")
+        printf '| %s | %s | %s | %s | %s |\n' "$phase" "$(share "$(grep -c '"found":true' "$file")" "$i")" \
+            "$(share "$(grep -c '"found":true,"blamed":true' "$file")" "$i")" \
+            "$(share "$(jq -s 'map(.wrong) | add' "$file")" "$(jq -s 'map(.others) | add' "$file")")" \
+            "$(jq '.change | values' "$file" | median)"
     done
 }
 
 slowed() {
     printf '\n## Injected slowdowns\n\n'
     cat <<'EOT'
-`--burn` adds a share of a step's time to one of its phases, or a share of each iteration's time to one case. Found: a metric
-of that case is worse. Blamed: for a step, the report also names that phase.
-
-5 %, minimum effect 3 %:
+`--burn` adds a share of the fastest step's time to one of its phases, or a share of each iteration's time to one case. Found: a
+metric of that case is worse. Blamed: for a step, the report also names that phase. 5 %, minimum effect 3 %:
 
 EOT
     slowed_table slowed "$slowed" 0.03
-    printf '\n3 %%, minimum effect 1.5 %%:\n\n'
-    slowed_table slightly "$slightly" 0.015
+}
+
+busy() {
+    printf '\n## On a busy machine\n\nBeside %s other processes on %s CPUs. This build against itself, %s runs:\n\n' "$processes" "$(nproc)" \
+        $((busy / 2))
+    ((busy < 2)) || alike_table busy-alike $((busy / 2))
+    printf '\nSlowed by 10 %%, minimum effect 3 %%:\n\n'
+    slowed_table busy "$busy" 0.03
 }
 
 make_work regress_proof
 # Measure first, so that a stopped run loses nothing.
-if wanted alike; then take_alike; fi
-if wanted slowed; then take_slowed slowed "$slowed" 0.05; take_slowed slightly "$slightly" 0.03; fi
+if wanted alike; then take_alike alike "$alike"; fi
+if wanted slowed; then take_slowed slowed "$slowed" 0.05; fi
+if wanted busy; then
+    beside_others take_alike busy-alike $((busy / 2))
+    beside_others take_slowed busy "$busy" 0.1
+fi
 printf '# How often the verdict of regression runs is wrong\n\n'
 printf 'Shares have 95 %% intervals (Clopper–Pearson).\n'
-for part in synthetic resampled alike slowed; do
+for part in synthetic resampled alike slowed busy; do
     if wanted "$part"; then "$part"; fi
 done
 printf '\n'

@@ -35,6 +35,7 @@ compare_revisions() { # REV_A REV_B
         ab_words "$side"
         echo "  $side  ${revisions[$side]}: $(rec_describe)${words_of_side[*]:+, with ${words_of_side[*]}}"
     done
+    compare_must_decide "$suite_name"
     compare_files "$folder/a.jsonl" "$folder/b.jsonl"
 }
 

@@ -100,26 +100,47 @@ warn_of_revision() {
     [[ $is == *"($has"[,\)]* ]] || note "warning: measuring ${is%%,*}), but the tree is at $has; run make to build it"
 }
 
-# Sets suite_name, and suite_calls, the arguments of each call of dptrain bench.
+suite_file='' suite_calls=() suite_must_decide=''
+
+# Sets suite_file; '' if there is none of that name.
+suite_find() { # NAME_OR_FILE
+    suite_file=$here/regress/suites/$1.conf
+    if [[ $1 == */* || $1 == *.conf ]]; then suite_file=$1; fi
+    [[ -f $suite_file && -r $suite_file ]] || suite_file=''
+}
+
+# Sets suite_name and what the suite's file says.
 suite_read() { # NAME_OR_FILE
-    local file=$here/regress/suites/$1.conf line words there
-    if [[ $1 == */* || $1 == *.conf ]]; then file=$1; fi
-    if [[ ! -f $file || ! -r $file ]]; then
+    local there
+    suite_find "$1"
+    if [[ -z $suite_file ]]; then
         [[ ! -f $1 || ! -r $1 ]] || die 2 "unknown suite $1; to use the file, pass --suite ./$1"
         there=$(cd "$here/regress/suites" && echo *.conf)
         die 2 "unknown suite $1; the suites are ${there//.conf/}; or pass a file: --suite ./FILE.conf"
     fi
-    suite_name=${file##*/} suite_name=${suite_name%.conf} suite_calls=()
+    suite_name=${suite_file##*/} suite_name=${suite_name%.conf}
     [[ $suite_name =~ ^[A-Za-z0-9_.]+$ ]] ||
-        die 2 "$file: a suite's name may only contain letters, digits, _ and ., because it is part of recordings' names"
+        die 2 "$suite_file: a suite's name may only contain letters, digits, _ and ., because it is part of recordings' names"
+    suite_parse
+    ((${#suite_calls[@]} > 0)) || die 2 "$suite_file has no arguments for dptrain bench"
+}
+
+# Sets suite_calls, the arguments of each call of dptrain bench, and suite_must_decide, a list for report compare.
+suite_parse() {
+    local line words
+    suite_calls=() suite_must_decide=''
     while IFS= read -r line || [[ -n $line ]]; do
         read -ra words <<<"${line%%#*}"
         line=${words[*]}
         [[ -n $line ]] || continue
-        [[ " $line" != *" --out"[\ =]* ]] || die 2 "$file: remove --out, which regress.sh sets"
+        if [[ ${words[0]} == must-decide ]]; then
+            read -ra words <<<"${line//,/ }"
+            for line in "${words[@]:1}"; do suite_must_decide+=${suite_must_decide:+,}$line; done
+            continue
+        fi
+        [[ " $line" != *" --out"[\ =]* ]] || die 2 "$suite_file: remove --out, which regress.sh sets"
         suite_calls+=("$line")
-    done <"$file"
-    ((${#suite_calls[@]} > 0)) || die 2 "$file has no arguments for dptrain bench"
+    done <"$suite_file"
 }
 
 # Computes the number of busy CPUs from two readings of the CPU lines of /proc/stat.
@@ -251,8 +272,17 @@ run_suite() {
     counts=$(rec_disturbed "$recording")
     echo "recording $recording"
     echo "  starts: $starts, points: ${counts#* of }, disturbed: ${counts% of *}; $SECONDS s"
-    ! rec_is_disturbed "$counts" || note "more than a third of the points are disturbed: accept refuses this recording"
     rec_want_complete "$recording"
+    disturbed=no
+    ! rec_is_disturbed "$counts" || disturbed=yes
+    [[ $disturbed == no || $verb == run ]] || note "more than a third of the points are disturbed"
+}
+
+# A measured recording that says little ends `run` with the code that `accept` would have.
+run_report() {
+    [[ $disturbed == yes && $force == no ]] || return 0
+    die 3 "more than a third of the points are disturbed by other load, so accept refuses $recording: run again on a \
+quieter machine, or --force"
 }
 
 # Prints warnings of the first start only.

@@ -4,7 +4,7 @@
 #
 # A recording is a file of records of `dptrain bench`, with a run (bench_run … bench_end) for each call. Its name is
 # DATE-TIME-REVISION-SUITE.jsonl, or *.partial.jsonl until all starts have finished; a baseline's name is
-# SUITE-RANKSxTHREADS-HARDWARE-FABRIC.jsonl, with ids of the fingerprint.
+# SUITE-RANKSxTHREADS-HARDWARE-FABRIC.jsonl, or without .jsonl a folder, with ids of the fingerprint.
 
 # Sets rec_state: complete, partial (from its name), empty, truncated, failed, mixed. From the bench_run records sets rec_ids
 # (all), rec_n_runs, rec_starts, and from the first rec_time, rec_git, rec_ranks, rec_threads, rec_hardware, rec_fabric,
@@ -138,6 +138,11 @@ list_all() {
     done
     mapfile -t files < <(rec_files "$results/baselines")
     list_some "baselines in $results/baselines" "${files[@]}"
+    while IFS= read -r folder; do
+        [[ -d $folder ]] || continue
+        mapfile -t files < <(rec_files "$folder")
+        list_some "baseline of several recordings, $folder" "${files[@]}"
+    done < <(baseline_all)
 }
 
 show_history() {
@@ -161,10 +166,7 @@ show_html() {
         die 3 "no complete recording${suite_name:+ of $suite_name} in $results/runs; run regress.sh run"
     its_suite=$(rec_suite "$newest") ids=$rec_ids
     baseline_find "$its_suite"
-    if [[ -n $baseline ]]; then
-        rec_read "$baseline"
-        [[ $rec_ids == "$ids" ]] || words+=(--base "$baseline")
-    fi
+    if [[ -n $baseline ]] && ! baseline_has "$baseline" "$ids"; then words+=(--base "$baseline"); fi
     if [[ " ${report_options[*]}" != *" --out"[\ =]* ]]; then
         words+=(--out "$results/runs/$its_suite.html")
         note "writing $results/runs/$its_suite.html"

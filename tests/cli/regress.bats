@@ -174,7 +174,7 @@ cpu1 100 0 50 450 0 0 0 0'
     [ "$status" -eq 1 ]
     [ "$(runs | wc -l)" -eq 2 ]
     second=results/runs/$(runs | tail -n 1)
-    has "is the baseline itself" "compared: results/baselines/tiny-1x2-1a-2b.jsonl $second --min-effect 0.1"
+    has "is the baseline itself" "compared: results/baselines/tiny-1x2-1a-2b.jsonl $second --history results/runs --min-effect 0.1"
     # Now the newest is another recording.
     go compare
     [ "$status" -eq 0 ]
@@ -196,7 +196,7 @@ cpu1 100 0 50 450 0 0 0 0'
     FAKE_CODE=6 go compare results/runs/*
     [ "$status" -eq 6 ]
     run "$regress" compare --allow-inconclusive results/runs/* --results results -- --alpha 0.1
-    has "compared: results/baselines/tiny-1x2-1a-2b.jsonl results/runs/$(runs) --allow-inconclusive --alpha 0.1"
+    has "compared: results/baselines/tiny-1x2-1a-2b.jsonl results/runs/$(runs) --history results/runs --allow-inconclusive --alpha 0.1"
     go accept --allow-inconclusive
     [ "$status" -eq 2 ]
 }
@@ -218,6 +218,68 @@ cpu1 100 0 50 450 0 0 0 0'
     go accept --force
     [ "$status" -eq 0 ]
     [ "$(grep -c disturbed results/baselines/*)" -eq 3 ]
+}
+
+@test "run of a disturbed recording has accept's code, and keeps it" {
+    sed -i 's/^echo measuring$/record bench '"'"'"verdict":"disturbed"'"'"'/' "$bin/body"
+    measure
+    [ "$status" -eq 3 ]
+    has "more than a third of the points are disturbed" "recording results/runs/$(runs)"
+    [[ "$(runs)" != *partial* ]]
+    sleep 1
+    measure --force
+    [ "$status" -eq 0 ]
+}
+
+@test "accept --add: a baseline of several recordings is a folder, which accept replaces by a recording" {
+    measure
+    first=results/runs/$(runs)
+    go accept --add
+    [ "$status" -eq 0 ]
+    [ -f results/baselines/tiny-1x2-1a-2b.jsonl ]
+    go accept --add
+    [ "$status" -eq 2 ]
+    has "already in the baseline"
+    sleep 1
+    measure
+    second=results/runs/$(runs | tail -n 1)
+    sed -i 's/2026-11-21T08/2026-11-22T08/' "$second"
+    go accept --add
+    [ "$status" -eq 0 ]
+    has "2 recordings" "from 3 on"
+    [ "$(ls results/baselines)" = tiny-1x2-1a-2b ]
+    [ "$(ls results/baselines/*)" = $'20261121-080000-0123456789ab-tiny.jsonl\n20261122-080000-0123456789ab-tiny.jsonl' ]
+    cmp "$second" results/baselines/*/20261122*
+    go accept --add "$first"
+    [ "$status" -eq 2 ]
+    go compare "$first"
+    has "compared: results/baselines/tiny-1x2-1a-2b $first --history results/runs"
+    go list
+    has "baseline of several recordings, results/baselines/tiny-1x2-1a-2b"
+    # The newest is in it, so another is measured.
+    sleep 1
+    go compare --suite ./tiny.conf
+    has "is the baseline itself"
+    go html
+    has "reported: html --base results/baselines/tiny-1x2-1a-2b --out"
+    go accept "$second"
+    [ "$status" -eq 0 ]
+    has "it replaces revision 0123456789ab of 2026-11-21T08:00:00Z, 2 starts, and 1 more"
+    [ "$(ls results/baselines)" = tiny-1x2-1a-2b.jsonl ]
+    go run --add
+    [ "$status" -eq 2 ]
+}
+
+@test "a suite's metrics that must decide are passed on" {
+    printf 'gemm --budget 0.1\nmust-decide gemm mem/copy # both\nmust-decide step\n' >tiny.conf
+    measure
+    [ "$(cat log)" = "$(printf 'dptrain gemm --budget 0.1\n%.0s' 1 2)" ]
+    go accept
+    run "$regress" compare results/runs/* --suite ./tiny.conf --results results
+    echo "$output"
+    has "--must-decide gemm,mem/copy,step"
+    go compare results/runs/*
+    [[ "$output" != *must-decide* ]]
 }
 
 @test "later starts get the best clock of earlier ones" {
@@ -291,7 +353,7 @@ cpu1 100 0 50 450 0 0 0 0'
     [[ "$output" != *compared* ]]
     go compare --force
     [ "$status" -eq 0 ]
-    has "compared: results/baselines/tiny-1x2-1a-9b.jsonl results/runs/$(runs) --force"
+    has "compared: results/baselines/tiny-1x2-1a-9b.jsonl results/runs/$(runs) --history results/runs --force"
 }
 
 # A repository whose revisions `one` and `two` are programs with these names, and `bad` does not build.
@@ -407,9 +469,9 @@ EOF
     dptrain=$root/dptrain
     export PATH=${PATH#*:} DPTRAIN_BIN=$dptrain
     echo 'gemm --gemm-shapes square --gemm-max 64 --budget 0.02' >tiny.conf
-    measure
-    [ "$status" -eq 0 ]
     # The machine may be busy.
+    measure --force
+    [ "$status" -eq 0 ]
     go accept --force
     [ "$status" -eq 0 ]
     sleep 1
