@@ -67,7 +67,7 @@ mkdir -p "$folder" || die 4 "cannot make $folder"
 folder=$(cd "$folder" && pwd)
 load=$(cut -d ' ' -f 1-3 /proc/loadavg)
 # Phases that --burn slows down, and cases whose metrics it slows.
-phases=(backward forward optimizer allreduce data gemm mem comm)
+phases=(gemm mem comm backward forward optimizer allreduce data)
 
 wanted() { [[ " ${parts[*]} " == *" $1 "* ]]; }
 
@@ -146,9 +146,11 @@ take_alike() { # NAME N
     for ((i = 1; i <= $2; i++)); do take_pair "$folder/$1-$i"; done
 }
 
+others=()
+
 # Runs COMMAND beside other processes.
 beside_others() { # COMMAND...
-    local i others=()
+    local i
     for ((i = 1; i <= processes; i++)); do
         if ((i % 4 == 0)); then
             dd if=/dev/zero of=/dev/null bs=4M status=none &
@@ -157,11 +159,13 @@ beside_others() { # COMMAND...
         fi
         others+=($!)
     done
-    # shellcheck disable=SC2064 # these processes
-    trap "kill ${others[*]}; rm -rf '$work'" EXIT
     "$@"
-    kill "${others[@]}"
-    trap 'rm -rf "$work"' EXIT
+    end_others
+}
+
+end_others() {
+    ((${#others[@]} == 0)) || kill "${others[@]}" 2>/dev/null || true
+    others=()
 }
 
 alike() {
@@ -241,6 +245,7 @@ busy() {
 }
 
 make_work regress_proof
+trap '((BASHPID != $$)) || { end_others; remove_work; }' EXIT
 # Measure first, so that a stopped run loses nothing.
 if wanted alike; then take_alike alike "$alike"; fi
 if wanted slowed; then take_slowed slowed "$slowed" 0.05; fi
