@@ -250,13 +250,11 @@ static err_t print_table(view_t *v)
     int n_interleaved = 0, n_fast = 0;
     for (const compare_metric_t *at = c->metrics; at; at = at->next)
         n_interleaved += at->interleaved, n_fast += at->by_fast;
-    TRY(arena_format(
-        &v->arena, &table.caption, "%.4g %% intervals; %s%s", 100 * (1 - v->options->alpha),
-        n_interleaved == 0              ? "not interleaved"
-        : n_interleaved == c->n_metrics ? "interleaved"
-                                        : "some interleaved",
-        n_fast == 0 ? ""
-                    : ", *: the fastest samples, because the machine was busy or has two levels of speed"));
+    TRY(arena_format(&v->arena, &table.caption, "%.4g %% intervals; %s%s", 100 * (1 - v->options->alpha),
+                     n_interleaved == 0              ? "not interleaved"
+                     : n_interleaved == c->n_metrics ? "interleaved"
+                                                     : "some interleaved",
+                     n_fast == 0 ? "" : "; * by the fastest samples"));
     TRY(arena_new(&v->arena, sizeof *table.cells * COLUMNS * (size_t)c->n_metrics, &table.cells));
     const char **cell = table.cells;
     for (const compare_metric_t *at = c->metrics; at; at = at->next, cell += COLUMNS) {
