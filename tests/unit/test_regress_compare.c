@@ -573,7 +573,7 @@ static void check_must_decide(void)
         OK(compare_with(base, now, &options) == ERR_OK && comparison.n_undecided == 1 &&
                strcmp(comparison.not_measured, wrong[i]) == 0 && comparison.metrics->must_decide &&
                !comparison.metrics->next->must_decide,
-           "'%s' is no metric", wrong[i]);
+           "'%s' names no metric", wrong[i]);
     }
 }
 

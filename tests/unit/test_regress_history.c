@@ -176,7 +176,7 @@ static void check_drift(void)
     const history_metric_t *metric = group->metrics->next;
     const history_drift_t *drift = metric->drift;
     OK(drift && metric->n_changes == 0 && group->n_drifting == 1 && group->n_changed == 0,
-       "a drift is no change, and has no date");
+       "a drift is not a change and has no date");
     if (!drift) exit(1);
     OK(drift->first == 0 && drift->last == 19 && is(drift->to / drift->from, 1.02, 0.004) && drift->p < 1e-4,
        "but a size");
