@@ -136,7 +136,7 @@ typedef struct work_state {
     int n_ranks;
     samples_t samples;
     double sample_sec; /* estimate */
-    bool disturbed;    /* other load during the warm-up, on any rank */
+    bool disturbed;    /* with --turns: other load during the warm-up, on any rank */
     int64_t per_sample, per_batch;
     int64_t n_slowest; /* samples in which this rank was the slowest */
 } work_state_t;
@@ -214,10 +214,10 @@ static int64_t enough_iterations(const work_state_t *s, double sec)
  * does not move; sets per_sample and per_batch, the same on all ranks. */
 static err_t warm_up(bench_t *bench, work_state_t *s)
 {
-    double sec[MAX_WARM_UP + 1] = {0}, median = 0, disturbed, unused;
+    double sec[MAX_WARM_UP + 1] = {0}, median = 0, unused;
     int64_t n = 1;
     s->per_sample = 1;
-    load_begin(&bench->load);
+    if (bench->turns) load_begin(&bench->load);
     /* A sample of one iteration would mostly show the wait of `finish`, so later rounds use more. */
     for (int i = 0; i < sim_repeats(s->work->finish ? 4 : 3); i++) {
         if (i >= 2) s->per_sample = enough_iterations(s, median);
@@ -237,9 +237,11 @@ static err_t warm_up(bench_t *bench, work_state_t *s)
         if (i > 0 && !s->work->finish && n < 2 * n_before) break;
         memset(sec, 0, sizeof sec);
     }
-    disturbed = load_end(&bench->load, bench->n_cpus, bench->cpus_are_shared, &unused) != 0;
-    TRY(max_over_ranks(bench, &disturbed, 1));
-    s->disturbed = disturbed > 0;
+    if (bench->turns) {
+        double disturbed = load_end(&bench->load, bench->n_cpus, bench->cpus_are_shared, &unused) != 0;
+        TRY(max_over_ranks(bench, &disturbed, 1));
+        s->disturbed = disturbed > 0;
+    }
     s->per_sample = enough_iterations(s, median);
     s->sample_sec = median * (double)s->per_sample;
     s->per_batch = (int64_t)((bench->turns ? turn_sec : batch_sec) / s->sample_sec);
