@@ -5,7 +5,7 @@
  * backward, …) attribute a change and are not tested. The same files give the same result.
  *
  * A metric is decided by the ratio of its medians. Other load only adds time, so where the machine was
- * disturbed the ratio of the fastest samples decides (COMPARE_FAST_QUANTILE), and so it does where both sides
+ * disturbed the ratio of the fastest samples decides (COMPARE_FAST_QUANTILES), and so it does where both sides
  * have two levels of speed. */
 #ifndef REPORT_REGRESS_COMPARE_H
 #define REPORT_REGRESS_COMPARE_H

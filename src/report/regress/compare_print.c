@@ -19,14 +19,19 @@ static void put_pair(json_t *j, const char *key, int64_t base, int64_t now)
     json_array_end(j);
 }
 
-static void put_difference(json_t *j, const stats_difference_t *d)
+static void put_interval(json_t *j, const stats_difference_t *d)
 {
-    json_real(j, "base_sec", d->base);
-    json_real(j, "new_sec", d->now);
     json_real(j, "ratio", d->ratio);
     json_real(j, "low", d->low);
     json_real(j, "high", d->high);
     json_real(j, "error", d->error);
+}
+
+static void put_difference(json_t *j, const stats_difference_t *d)
+{
+    json_real(j, "base_sec", d->base);
+    json_real(j, "new_sec", d->now);
+    put_interval(j, d);
     json_real(j, "u", d->u);
     json_real(j, "p_rank", d->p_rank);
     json_real(j, "p", d->p);
@@ -38,10 +43,7 @@ static void put_difference(json_t *j, const stats_difference_t *d)
 static void put_ratio(json_t *j, const char *key, const stats_difference_t *d)
 {
     json_object_begin(j, key);
-    json_real(j, "ratio", d->ratio);
-    json_real(j, "low", d->low);
-    json_real(j, "high", d->high);
-    json_real(j, "error", d->error);
+    put_interval(j, d);
     json_real(j, "p", d->p);
     json_object_end(j);
 }

@@ -177,15 +177,14 @@ out:
     return err;
 }
 
-/* Residuals about the median of each part between changes, or about the trend; their squares, each clamped to the reach
- * of a winsorised value. */
-static double residual_squares(double *residuals, int n, double *room)
+/* Squares of residuals, those beyond two robust deviations winsorised. Sorts the residuals by size. */
+static double winsorised_squares(double *residuals, int n)
 {
     double sum = 0;
-    for (int i = 0; i < n; i++) room[i] = fabs(residuals[i]);
-    const double reach = limit * to_deviation * stats_median(room, n);
+    for (int i = 0; i < n; i++) residuals[i] = fabs(residuals[i]);
+    const double reach = limit * to_deviation * stats_median(residuals, n);
     for (int i = 0; i < n; i++) {
-        const double size = reach > 0 ? fmin(fabs(residuals[i]), reach) : fabs(residuals[i]);
+        const double size = reach > 0 ? fmin(residuals[i], reach) : residuals[i];
         sum += size * size;
     }
     return sum;
@@ -194,14 +193,7 @@ static double residual_squares(double *residuals, int n, double *room)
 double stats_winsorised_deviation(double *residuals, int n, int n_parameters)
 {
     const double kept = 0.9205; /* of the variance of a normal distribution, winsorised at two deviations */
-    double squares = 0;
-    for (int i = 0; i < n; i++) residuals[i] = fabs(residuals[i]);
-    const double reach = limit * to_deviation * stats_median(residuals, n);
-    for (int i = 0; i < n; i++) {
-        const double size = reach > 0 ? fmin(residuals[i], reach) : residuals[i];
-        squares += size * size;
-    }
-    return sqrt(squares / kept / (n - n_parameters));
+    return sqrt(winsorised_squares(residuals, n) / kept / (n - n_parameters));
 }
 
 /* Kendall's S: pairs that rise, less pairs that fall. Its variance without a trend, with ties. */
@@ -242,13 +234,13 @@ err_t stats_find_drift(const double *values, int n, const int *changes, int n_ch
     out->first = exp(start), out->last = exp(start + slope * (n - 1));
     out->p = kendall_p(ln, n, room);
     for (int i = 0; i < n; i++) residuals[i] = ln[i] - (start + slope * i);
-    const double of_trend = residual_squares(residuals, n, room);
+    const double of_trend = winsorised_squares(residuals, n);
     for (int part = 0; part <= n_changes; part++) {
         const int from = part > 0 ? changes[part - 1] : 0, to = part < n_changes ? changes[part] : n;
         const double level = median_of(ln + from, to - from, room);
         for (int i = from; i < to; i++) residuals[i] = ln[i] - level;
     }
-    const double of_levels = residual_squares(residuals, n, room);
+    const double of_levels = winsorised_squares(residuals, n);
     /* A trend has two parameters. Levels have one each, and each change a date, which counts twice because it is the best
      * of many (Zhang and Siegmund 2007). */
     if (of_levels > 0 && of_trend > 0)

@@ -381,14 +381,21 @@ static double variance_within(part_sides_t *sides, const stats_compare_options_t
            stats_side_variance_inflation(first, first->block);
 }
 
+/* Of the history, otherwise the assumed one. */
+static stats_spread_t spread_of_starts(const stats_compare_options_t *options)
+{
+    if (options->starts.df >= STATS_MIN_RECORDINGS - 1) return options->starts;
+    return (stats_spread_t){options->start_spread, INFINITY, 0};
+}
+
 /* The variance of the location of the fastest samples that starts add, which drawing them hides: most resamples have the
  * fastest start. The smallest of 3 to 8 normal values varies by 0.75 to 0.61 of their standard deviation. That is the
  * history's, or a quarter of what is assumed for one start. */
 static double variance_of_fastest(const stats_compare_options_t *options)
 {
     const double smallest = 0.7;
-    const bool known = options->starts.df >= STATS_MIN_RECORDINGS - 1;
-    const double deviation = known ? options->starts.deviation : options->start_spread / 4;
+    const stats_spread_t spread = spread_of_starts(options);
+    const double deviation = spread.deviation / (isinf(spread.df) ? 4 : 1);
     return smallest * smallest * deviation * deviation;
 }
 
@@ -545,10 +552,9 @@ static void add_within(const recordings_t *side, const stats_compare_options_t *
     for (int i = 0; i < side->n; i++)
         add_variance(variance, share * side->at[i].variance / (n * n), side->at[i].df);
     if (!with_starts || side->n_single == 0) return;
-    const bool known = options->starts.df >= STATS_MIN_RECORDINGS - 1;
-    const double spread = known ? options->starts.deviation : options->start_spread;
-    add_variance(variance, spread * spread * side->n_single / (n * n), known ? options->starts.df : INFINITY);
-    *assumed |= !known && side->n_single == side->n;
+    const stats_spread_t spread = spread_of_starts(options);
+    add_variance(variance, spread.deviation * spread.deviation * side->n_single / (n * n), spread.df);
+    *assumed |= isinf(spread.df) && side->n_single == side->n;
 }
 
 /* now - base of recordings that differ by `spread`, into d, which has room for resamples. Both sides drew the same random
@@ -728,11 +734,10 @@ static err_t compare_pairs(stats_side_t *ratios, const stats_side_t *levels,
         part_sides_t one = {ratios, 1};
         TRY_OUT(err, estimate_recording(&one, options, 0, &d));
         variance_sum_t variance = {0};
-        const bool known = options->starts.df >= STATS_MIN_RECORDINGS - 1;
-        const double spread = known ? options->starts.deviation : options->start_spread;
+        const stats_spread_t spread = spread_of_starts(options);
         add_variance(&variance, d.variance, d.df);
-        add_variance(&variance, 2 * spread * spread, known ? options->starts.df : INFINITY);
-        out->assumed = !known;
+        add_variance(&variance, 2 * spread.deviation * spread.deviation, spread.df);
+        out->assumed = isinf(spread.df);
         if (d.df > 0) d.variance = variance.sum, d.df = degrees_of_freedom(&variance);
     } else {
         d.ln = log(out->now / out->base);
