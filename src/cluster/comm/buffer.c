@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Gradient buffers: calls of the table that made a buffer, those that may wait under the watchdog; and the table for
- * private memory of this rank, for one process and where ranks cannot share memory. */
+/* Gradient buffers: calls of the table that made a buffer, those that may wait under the watchdog; how a buffer is shared
+ * out; and the table for the memory of one process. */
 #include "cluster/comm/buffer.h"
 
 #include <stdio.h>
@@ -96,6 +96,67 @@ err_t comm_buffer_finish(comm_t *comm, comm_buffer_t *buffer)
 err_t comm_check_sums(comm_t *comm)
 {
     return comm->gradients->check ? comm->gradients->check(comm) : ERR_OK;
+}
+
+/* ---- Sharing out ---- */
+static int64_t round_up(int64_t n, int64_t to)
+{
+    return (n + to - 1) / to * to;
+}
+
+comm_slices_t comm_slices(const comm_t *comm, int64_t n, int64_t grain, int64_t n_bucket)
+{
+    const int64_t whole = comm->gradients->on_device ? n_bucket : n;
+    return (comm_slices_t){
+        .n = n, .n_bucket = round_up(whole, grain * comm->size), .grain = grain, .size = comm->size};
+}
+
+int64_t comm_slices_buckets(const comm_slices_t *s)
+{
+    return (s->n + s->n_bucket - 1) / s->n_bucket;
+}
+
+int64_t comm_slices_length(const comm_slices_t *s, int64_t bucket)
+{
+    const int64_t n = s->n - bucket * s->n_bucket;
+    return n >= s->n_bucket ? s->n_bucket / s->size : round_up((n + s->size - 1) / s->size, s->grain);
+}
+
+int64_t comm_slice(const comm_slices_t *s, int64_t bucket, int rank, int64_t *first)
+{
+    const int64_t length = comm_slices_length(s, bucket), begin = bucket * s->n_bucket + rank * length;
+    *first = begin < s->n ? begin : s->n;
+    return s->n - *first < length ? s->n - *first : length;
+}
+
+int comm_slices_owner(const comm_slices_t *s, int64_t at, int64_t *end)
+{
+    const int64_t bucket = at / s->n_bucket;
+    const int rank = (int)((at - bucket * s->n_bucket) / comm_slices_length(s, bucket));
+    int64_t first, n = comm_slice(s, bucket, rank, &first);
+    *end = first + n;
+    return rank;
+}
+
+int64_t comm_slices_padded(const comm_slices_t *s)
+{
+    const int64_t last = comm_slices_buckets(s) - 1;
+    return last * s->n_bucket + s->size * comm_slices_length(s, last);
+}
+
+err_t comm_buffer_share(comm_t *comm, comm_buffer_t *buffer, const comm_slices_t *slices)
+{
+    ASSERT(comm->size > 1 && comm_slices_padded(slices) <= (int64_t)(buffer->n_bytes / sizeof(float)));
+    buffer->slices = *slices;
+    err_t err = buffer->ops->buffer_share ? buffer->ops->buffer_share(comm, buffer) : ERR_OK;
+    return comm_agree(comm, err, "sharing out the gradients");
+}
+
+err_t comm_buffer_gather(comm_t *comm, comm_buffer_t *buffer, float *data, const char *what)
+{
+    if (buffer->ops->on_device) return buffer->ops->buffer_gather(comm, buffer, data);
+    watchdog_enter(what);
+    return watchdog_leave_with(buffer->ops->buffer_gather(comm, buffer, data), what);
 }
 
 void comm_buffer_free(comm_t *comm, comm_buffer_t *buffer)

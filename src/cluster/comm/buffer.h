@@ -13,6 +13,28 @@ typedef struct comm_timing {
     double mpi_sec;
 } comm_timing_t;
 
+/* How n floats are shared out among the ranks: cut into buckets, and each bucket into a slice for every rank, in rank
+ * order. Slices begin at multiples of the grain and are equally long within a bucket, except that the end of the n floats
+ * cuts off the last ones, which may be empty. */
+typedef struct comm_slices {
+    int64_t n, n_bucket, grain;
+    int size; /* ranks; 0: not shared out */
+} comm_slices_t;
+
+/* Not collective. In host memory, there is one bucket.
+ *
+ *   n_bucket  about how many floats a bucket has on a GPU */
+comm_slices_t comm_slices(const comm_t *comm, int64_t n, int64_t grain, int64_t n_bucket);
+int64_t comm_slices_buckets(const comm_slices_t *slices);
+/* Floats of a slice that is not cut off. */
+int64_t comm_slices_length(const comm_slices_t *slices, int64_t bucket);
+/* The slice of a rank: returns its floats. */
+int64_t comm_slice(const comm_slices_t *slices, int64_t bucket, int rank, int64_t *first);
+/* The rank that owns a float, and the end of its slice. */
+int comm_slices_owner(const comm_slices_t *slices, int64_t at, int64_t *end);
+/* n, rounded up to where the slices of the last bucket would end if none were cut off. */
+int64_t comm_slices_padded(const comm_slices_t *slices);
+
 /* A buffer of a communicator, possibly in memory shared by the ranks of a host. */
 struct comm_buffer {
     const struct gradient_ops *ops; /* the table that made it; NULL: freed */
@@ -24,6 +46,7 @@ struct comm_buffer {
     void *owner;     /* private to `ops` */
     bool by_host;    /* the choice: through shared memory */
     comm_timing_t timing;
+    comm_slices_t slices; /* see comm_buffer_share */
 };
 
 /* Collective. Allocates memory for gradients: shared by the ranks of a host if /dev/shm has room on every
@@ -43,6 +66,16 @@ err_t comm_buffer_allreduce(comm_t *comm, comm_buffer_t *buffer, int64_t count, 
  *   comm_buffer_finish  makes the stream, or in host memory the caller, wait for all pieces begun */
 err_t comm_buffer_begin(comm_t *comm, comm_buffer_t *buffer, int64_t offset, int64_t count);
 err_t comm_buffer_finish(comm_t *comm, comm_buffer_t *buffer);
+
+/* Collective. From now on a sum of the whole buffer is a reduce-scatter: of the first slices.n floats, each rank gets the
+ * sums of its own slices, and what the buffer holds there of the others is lost. Floats from comm_slices_padded on are summed
+ * into all ranks as before. Pieces begin and end between buckets. */
+err_t comm_buffer_share(comm_t *comm, comm_buffer_t *buffer, const comm_slices_t *slices);
+
+/* Collective, after a sum. An allgather: each rank has changed its own slices of data[slices.n], and gets those of the
+ * others. In host memory it uses the buffer, whose first slices.n floats are lost. On a GPU, `data` is there, has
+ * comm_slices_padded floats, and the device's stream waits instead of the host. */
+err_t comm_buffer_gather(comm_t *comm, comm_buffer_t *buffer, float *data, const char *what);
 
 /* Not collective, after comm_buffer_new. The last n_exact floats of the buffer, initially 0, are summed in
  * float32 even with --wire bf16. */

@@ -35,6 +35,10 @@ typedef struct gradient_ops {
     err_t (*buffer_choose)(comm_t *comm, comm_buffer_t *buffer, int64_t count); /* may be NULL */
     err_t (*buffer_begin)(comm_t *comm, comm_buffer_t *buffer, int64_t offset, int64_t count); /* count > 0 */
     err_t (*buffer_finish)(comm_t *comm, comm_buffer_t *buffer); /* may be NULL: begin has summed */
+    /* Of buffers of several ranks: comm_buffer_share, after which begin respects buffer->slices, and
+     * comm_buffer_gather. */
+    err_t (*buffer_share)(comm_t *comm, comm_buffer_t *buffer); /* may be NULL */
+    err_t (*buffer_gather)(comm_t *comm, comm_buffer_t *buffer, float *data);
     void (*buffer_free)(comm_t *comm, comm_buffer_t *buffer);
     err_t (*check)(comm_t *comm); /* comm_check_sums; NULL: an error ends the call itself */
 
@@ -42,7 +46,7 @@ typedef struct gradient_ops {
     void (*describe)(const comm_t *comm, char *out, size_t n_bytes); /* see comm_describe_gradients */
 } gradient_ops_t;
 
-/* Private memory of each rank, summed by comm_ops_t.allreduce. */
+/* Memory of the only rank. */
 extern const gradient_ops_t gradients_private;
 
 /* A name for --comm. */

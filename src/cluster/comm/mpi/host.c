@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Gradients in host memory: shared or private buffers, the allreduce through shared memory of impl.h (barriers, mailboxes,
- * summing loops), and the measured choice between it and MPI_Allreduce. */
+ * summing loops), the measured choice between it and MPI_Allreduce, and the halves of an allreduce of buffers that are
+ * shared out. */
 #include <limits.h>
 #include <linux/futex.h>
 #include <stdio.h>
@@ -184,8 +185,12 @@ static void sum_slice(const host_t *host, float *const *parts, int64_t first, in
 {
     float sum[BLOCK_FLOATS];
     if (host->size == 1) return;
-    if (host->size == 2 && !own) {
-        sum_two(parts[host->rank] + first, parts[1 - host->rank] + first, n);
+    if (host->size == 2) {
+        float *near = parts[host->rank] + first, *far = parts[1 - host->rank] + first;
+        if (own)
+            add_to(near, far, n);
+        else
+            sum_two(near, far, n);
         return;
     }
     for (int64_t at = first; at < first + n; at += BLOCK_FLOATS) {
@@ -239,35 +244,53 @@ static void exchange_mail(host_t *host, float *own, int64_t count)
     for (int r = 2; r < host->size; r++) add_to(own, host->slots[r].mail[box].values, count);
 }
 
-/* Collective over all ranks of the job. Sums the first `count` floats of parts[0 … size - 1], the 64-byte
- * aligned arrays of the ranks, into all of them. The deadline is the watchdog's. */
-static err_t host_allreduce(host_t *host, float *const *parts, int64_t count)
+static void judge_contention(host_t *host)
 {
     static const double judge_sec = 0.05; /* between two looks at whether this rank competes for its CPU */
     if (clock_sec() - host->contention.since_sec >= judge_sec)
         atomic_store_explicit(&host->slots[host->rank].competes, contention_update(&host->contention),
                               memory_order_relaxed);
+}
+
+/* Collective over all ranks of the job. Sums the first `count` floats of parts[0 … size - 1], the 64-byte
+ * aligned arrays of the ranks, into all of them. The deadline is the watchdog's. */
+static err_t host_allreduce(host_t *host, float *const *parts, int64_t count)
+{
+    judge_contention(host);
     if (host->n_hosts > 1 || count > HOST_MAIL_FLOATS) return reduce_slices(host, parts, count);
     exchange_mail(host, parts[host->rank], count);
     return ERR_OK;
 }
 
 /* ---- Buffers ---- */
-/* A shared buffer's `owner`. */
-typedef struct shared_buffer {
-    shared_window_t window;
-    float **piece;  /* of a sum: the same floats of all parts */
+/* How the ranks exchange what is shared out. Ranks that sum through shared memory form a group, others are groups of their
+ * own. In every other group a slice has a carrier, who sums it there for its owner, and receives it after the update:
+ * the member with the owner's index, modulo their number. */
+typedef struct exchange {
+    int n_groups;
+    int *group, *index; /* [size]: of a rank; its index within the group */
+    int *n_members;     /* [n_groups] */
+    int64_t n_chunk;    /* floats of a message */
+    float *received;    /* [n_groups][n_chunk] */
+    MPI_Request *requests;
+} exchange_t;
+
+/* A buffer's `owner`. */
+typedef struct host_buffer {
+    shared_window_t window; /* of shared memory */
+    exchange_t exchange;    /* of buffers that are shared out */
+    float **piece;          /* of a sum: the same floats of all parts */
     float *parts[]; /* of the ranks of this host, in this process's address space; twice, for `piece` */
-} shared_buffer_t;
+} host_buffer_t;
 
 static err_t sum_by(comm_t *comm, comm_buffer_t *buffer, int64_t offset, int64_t count, bool by_host)
 {
     mpi_impl_t *impl = comm->impl;
-    shared_buffer_t *shared = buffer->owner;
+    host_buffer_t *own = buffer->owner;
     if (!by_host)
         return mpi_allreduce_on(impl->ranks.world, (float *)buffer->data + offset, count, DTYPE_F32, MPI_SUM);
-    for (int r = 0; r < comm->topo.local_size; r++) shared->piece[r] = shared->parts[r] + offset;
-    return host_allreduce(&impl->host, shared->piece, count);
+    for (int r = 0; r < comm->topo.local_size; r++) own->piece[r] = own->parts[r] + offset;
+    return host_allreduce(&impl->host, own->piece, count);
 }
 
 /* Seconds of one call of each algorithm. A zeroed buffer stays zero. */
@@ -288,10 +311,10 @@ static err_t host_choose(comm_t *comm, comm_buffer_t *buffer, int64_t count)
     enum { MIN_CALLS = 5, MAX_CALLS = 50 };
     static const double budget_sec = 0.3;
     mpi_impl_t *impl = comm->impl;
-    const shared_buffer_t *shared = buffer->owner;
     double host_sec[MAX_CALLS], mpi_sec[MAX_CALLS], start = clock_sec();
     int n = 0, more = true;
-    if (!impl->host.slots || !shared || count == 0 || strcmp(impl->choice, "auto") != 0) return ERR_OK;
+    if (!impl->host.slots || !buffer->shared || count == 0 || strcmp(impl->choice, "auto") != 0)
+        return ERR_OK;
     for (int i = 0; i < sim_warm_ups(1); i++) TRY(time_both(comm, buffer, count, host_sec, mpi_sec));
     for (; more; n++) {
         TRY(time_both(comm, buffer, count, &host_sec[n], &mpi_sec[n]));
@@ -311,13 +334,25 @@ static err_t host_choose(comm_t *comm, comm_buffer_t *buffer, int64_t count)
     return ERR_OK;
 }
 
+static err_t private_new(size_t n_bytes, comm_buffer_t *out)
+{
+    host_buffer_t *own = NULL;
+    void *data = NULL;
+    TRY(mem_new(sizeof *own, "the gradient buffer", &own));
+    err_t err = mem_new(n_bytes, "the gradient buffer", &data);
+    if (err != ERR_OK) mem_free(&own);
+    if (err == ERR_OK)
+        *out = (comm_buffer_t){.ops = &gradients_host, .data = data, .n_bytes = n_bytes, .owner = own};
+    return err;
+}
+
 /* Collective over the job. */
 static err_t host_new(comm_t *comm, size_t n_bytes, comm_buffer_t *out)
 {
     mpi_impl_t *impl = comm->impl;
     const int n = comm->topo.local_size;
     /* No host has two ranks. */
-    if (comm->topo.max_local_size == 1) return gradients_private.buffer_new(comm, n_bytes, out);
+    if (comm->topo.max_local_size == 1) return private_new(n_bytes, out);
     shared_room_t room;
     shared_window_t window;
     bool ok;
@@ -336,37 +371,199 @@ static err_t host_new(comm_t *comm, size_t n_bytes, comm_buffer_t *out)
                      room.folder, room.host, figure_bytes((double)(room.need_bytes - room.free_bytes)).text,
                      figure_bytes((double)room.need_bytes).text);
         impl->warned = true;
-        return gradients_private.buffer_new(comm, n_bytes, out);
+        return private_new(n_bytes, out);
     }
-    shared_buffer_t *shared = NULL;
-    TRY(mem_new(sizeof *shared + 2 * (size_t)n * sizeof shared->parts[0], "a shared gradient buffer",
-                &shared));
-    shared->window = window;
-    shared->piece = shared->parts + n;
+    host_buffer_t *own = NULL;
+    TRY(mem_new(sizeof *own + 2 * (size_t)n * sizeof own->parts[0], "a shared gradient buffer", &own));
+    own->window = window;
+    own->piece = own->parts + n;
     *out = (comm_buffer_t){
-        .ops = &gradients_host, .data = window.own, .n_bytes = n_bytes, .shared = true, .owner = shared};
+        .ops = &gradients_host, .data = window.own, .n_bytes = n_bytes, .shared = true, .owner = own};
     if (!impl->host.slots) return ERR_OK;
     for (int r = 0; r < n; r++) {
         char *part;
         TRY(shared_window_part(&window, r, n_bytes, &part));
-        shared->parts[r] = (float *)(void *)part;
+        own->parts[r] = (float *)(void *)part;
     }
     out->by_host = strcmp(impl->choice, "mpi") != 0;
     return ERR_OK;
 }
 
+/* ---- Buffers that are shared out ---- */
+static err_t host_share(comm_t *comm, comm_buffer_t *buffer)
+{
+    enum {
+        CHUNK_FLOATS = 1 << 20,
+        MIN_FLOATS = 4096
+    }; /* of all messages that a rank receives at once; of one */
+    static const char what[] = "sharing out the gradients";
+    exchange_t *e = &((host_buffer_t *)buffer->owner)->exchange;
+    const int size = comm->size;
+    TRY(mem_new_array(3 * size, sizeof *e->group, what, &e->group));
+    TRY(mem_new_array(2 * size, sizeof *e->requests, what, &e->requests));
+    e->index = e->group + size;
+    e->n_members = e->index + size;
+    for (int r = 0; r < size; r++) {
+        e->group[r] = buffer->by_host ? comm->places[r].host_index : r;
+        e->index[r] = e->n_members[e->group[r]]++;
+        if (e->group[r] >= e->n_groups) e->n_groups = e->group[r] + 1;
+    }
+    if (e->n_groups == 1) return ERR_OK;
+    e->n_chunk = CHUNK_FLOATS / (e->n_groups - 1);
+    if (e->n_chunk < MIN_FLOATS) e->n_chunk = MIN_FLOATS;
+    return mem_new_array(e->n_groups * e->n_chunk, sizeof *e->received, what, &e->received);
+}
+
+static bool carries(const exchange_t *e, int rank, int owner)
+{
+    return e->group[rank] != e->group[owner] &&
+           e->index[owner] % e->n_members[e->group[rank]] == e->index[rank];
+}
+
+static int64_t slice_of(const comm_buffer_t *buffer, int rank, int64_t *first)
+{
+    return comm_slice(&buffer->slices, 0, rank, first);
+}
+
+/* The floats of a rank's slice from the one numbered `at` on, at most n_chunk. */
+static int chunk_of(const comm_buffer_t *buffer, int rank, int64_t at, int64_t n_chunk, int64_t *first)
+{
+    const int64_t n = slice_of(buffer, rank, first) - at;
+    *first += at;
+    return n <= 0 ? 0 : narrow_int(n < n_chunk ? n : n_chunk);
+}
+
+/* Adds up a chunk of this rank's slice: what its own group has, and what was received from the others, in the order of
+ * groups. */
+static void add_groups(const exchange_t *e, int own_group, float *own, int64_t n)
+{
+    float sum[BLOCK_FLOATS];
+    for (int64_t at = 0; at < n; at += BLOCK_FLOATS) {
+        const int64_t n_block = n - at < BLOCK_FLOATS ? n - at : BLOCK_FLOATS;
+        for (int g = 0; g < e->n_groups; g++) {
+            const float *from = g == own_group ? own + at : e->received + g * e->n_chunk + at;
+            if (g == 0)
+                memcpy(sum, from, (size_t)n_block * sizeof *sum);
+            else
+                add_to(sum, from, n_block);
+        }
+        memcpy(own + at, sum, (size_t)n_block * sizeof *sum);
+    }
+}
+
+/* Between groups: each owner receives its slice from all carriers. */
+static err_t collect_sums(comm_t *comm, comm_buffer_t *buffer)
+{
+    const exchange_t *e = &((const host_buffer_t *)buffer->owner)->exchange;
+    const MPI_Comm world = ((const mpi_impl_t *)comm->impl)->ranks.world;
+    float *data = buffer->data;
+    int64_t first;
+    for (int64_t at = 0; at < comm_slices_length(&buffer->slices, 0); at += e->n_chunk) {
+        int n_requests = 0;
+        const int n_own = chunk_of(buffer, comm->rank, at, e->n_chunk, &first);
+        float *own = data + first;
+        for (int r = 0; r < comm->size; r++) {
+            const int n = chunk_of(buffer, r, at, e->n_chunk, &first);
+            if (n_own > 0 && carries(e, r, comm->rank))
+                E_MPI(MPI_Irecv(e->received + e->group[r] * e->n_chunk, n_own, MPI_FLOAT, r, 0, world,
+                                &e->requests[n_requests++]),
+                      "MPI_Irecv");
+            if (n > 0 && carries(e, comm->rank, r))
+                E_MPI(MPI_Isend(data + first, n, MPI_FLOAT, r, 0, world, &e->requests[n_requests++]),
+                      "MPI_Isend");
+        }
+        E_MPI(MPI_Waitall(n_requests, e->requests, MPI_STATUSES_IGNORE), "MPI_Waitall");
+        add_groups(e, e->group[comm->rank], own, n_own);
+    }
+    return ERR_OK;
+}
+
+/* The reduce-scatter of a buffer that is shared out; floats behind it are summed into all. */
+static err_t scatter_sums(comm_t *comm, comm_buffer_t *buffer, int64_t count)
+{
+    mpi_impl_t *impl = comm->impl;
+    host_t *host = &impl->host;
+    const host_buffer_t *own = buffer->owner;
+    const exchange_t *e = &own->exchange;
+    const int64_t n_padded = comm_slices_padded(&buffer->slices), n_tail = count - n_padded;
+    float *tail = (float *)buffer->data + n_padded;
+    /* A message to all ranks is also a barrier: before it, a rank has filled its part. */
+    const bool by_mail = buffer->by_host && e->n_groups == 1 && n_tail > 0 && n_tail <= HOST_MAIL_FLOATS;
+    ASSERT(n_tail >= 0);
+    if (buffer->by_host) judge_contention(host);
+    if (by_mail)
+        exchange_mail(host, tail, n_tail);
+    else if (buffer->by_host)
+        host_barrier(host);
+    for (int r = 0; r < comm->size && buffer->by_host; r++) {
+        int64_t first, n = slice_of(buffer, r, &first);
+        if (n > 0 && (r == comm->rank || carries(e, comm->rank, r)))
+            sum_slice(host, own->parts, first, n, true);
+    }
+    if (e->n_groups > 1) TRY(collect_sums(comm, buffer));
+    return by_mail || n_tail == 0 ? ERR_OK
+                                  : mpi_allreduce_on(impl->ranks.world, tail, n_tail, DTYPE_F32, MPI_SUM);
+}
+
+/* Each owner sends its slice to the carriers of the other groups. They pass it on through their part of the buffer, which is
+ * free by now; a group of one receives it in place. */
+static err_t host_gather(comm_t *comm, comm_buffer_t *buffer, float *data)
+{
+    enum { CHUNK = MPI_CHUNK_BYTES / sizeof(float) };
+    mpi_impl_t *impl = comm->impl;
+    const host_buffer_t *own = buffer->owner;
+    const exchange_t *e = &own->exchange;
+    const MPI_Comm world = impl->ranks.world;
+    const int rank = comm->rank;
+    float *passed = buffer->by_host ? buffer->data : data;
+    int64_t first, n = slice_of(buffer, rank, &first);
+    if (passed != data && n > 0) memcpy(passed + first, data + first, (size_t)n * sizeof *data);
+    for (int64_t at = 0; e->n_groups > 1 && at < comm_slices_length(&buffer->slices, 0); at += CHUNK) {
+        int n_requests = 0;
+        const int n_own = chunk_of(buffer, rank, at, CHUNK, &first);
+        const float *sent = data + first;
+        for (int r = 0; r < comm->size; r++) {
+            const int n_chunk = chunk_of(buffer, r, at, CHUNK, &first);
+            if (n_chunk > 0 && carries(e, rank, r))
+                E_MPI(MPI_Irecv(passed + first, n_chunk, MPI_FLOAT, r, 0, world, &e->requests[n_requests++]),
+                      "MPI_Irecv");
+            if (n_own > 0 && carries(e, r, rank))
+                E_MPI(MPI_Isend(sent, n_own, MPI_FLOAT, r, 0, world, &e->requests[n_requests++]),
+                      "MPI_Isend");
+        }
+        E_MPI(MPI_Waitall(n_requests, e->requests, MPI_STATUSES_IGNORE), "MPI_Waitall");
+    }
+    if (!buffer->by_host) return ERR_OK;
+    host_barrier(&impl->host);
+    for (int r = 0; r < comm->size; r++) {
+        n = slice_of(buffer, r, &first);
+        const float *part = own->parts[e->index[r] % impl->host.size];
+        if (r != rank && n > 0) memcpy(data + first, part + first, (size_t)n * sizeof *data);
+    }
+    /* Only now may the parts be filled again. */
+    host_barrier(&impl->host);
+    return ERR_OK;
+}
+
 static err_t host_begin(comm_t *comm, comm_buffer_t *buffer, int64_t offset, int64_t count)
 {
-    return sum_by(comm, buffer, offset, count, buffer->by_host);
+    if (!buffer->slices.size) return sum_by(comm, buffer, offset, count, buffer->by_host);
+    ASSERT(offset == 0);
+    return scatter_sums(comm, buffer, count);
 }
 
 static void host_free(comm_t *comm, comm_buffer_t *buffer)
 {
     (void)comm;
-    shared_buffer_t *shared = buffer->owner;
-    if (shared_window_free(&shared->window) != ERR_OK)
+    host_buffer_t *own = buffer->owner;
+    if (!buffer->shared)
+        mem_free(&buffer->data);
+    else if (shared_window_free(&own->window) != ERR_OK)
         log_warn("cannot free a gradient buffer: %s", err_message());
-    mem_free(&shared);
+    mem_free(&own->exchange.group);
+    mem_free(&own->exchange.requests);
+    mem_free(&own->exchange.received);
+    mem_free(&own);
     *buffer = (comm_buffer_t){0};
 }
 
@@ -427,6 +624,8 @@ const gradient_ops_t gradients_host = {
     .buffer_new = host_new,
     .buffer_choose = host_choose,
     .buffer_begin = host_begin,
+    .buffer_share = host_share,
+    .buffer_gather = host_gather,
     .buffer_free = host_free,
     .singles = singles,
     .describe = host_describe,
