@@ -180,15 +180,60 @@ static void check_errors(const char *folder)
     OK(file_holds(folder, 9, 9, "as it was"), "and writes the next");
 }
 
+/* Feeds an array of N floats without data, in pieces of `piece`; with `cut`, not all of it. */
+static err_t feed(ckpt_async_t *async, const char *folder, int64_t step, int piece, bool cut)
+{
+    ckpt_array_t array = {"/params/w", DTYPE_F32, shape_1d(N), NULL, "I"};
+    h5_attr_t attr = h5_text("note", "fed");
+    ckpt_content_t content = content_of(&array, &attr);
+    TRY(ckpt_async_submit(async, folder, step, (ckpt_keep_t){2, -1}, &content, 0));
+    for (int i = 0; i < (cut ? N / 2 : N); i += piece)
+        TRY(ckpt_async_feed(async, values + i, (size_t)(N - i < piece ? N - i : piece) * sizeof *values));
+    return cut ? ckpt_async_feed(async, NULL, 0) : ERR_OK;
+}
+
+static void check_fed(const char *folder)
+{
+    ckpt_async_t *async = NULL;
+    ckpt_result_t result;
+    bool right = true;
+    OK_CALL(ckpt_async_open(16, 60, NULL, &async), "a writer that is fed");
+    for (int step = 41; step <= 43; step++) {
+        values[0] = (float)step;
+        right &= feed(async, folder, step,
+                      step == 41   ? 7
+                      : step == 42 ? N
+                                   : 1000,
+                      false) == ERR_OK &&
+                 ckpt_async_wait(async) == ERR_OK && ckpt_async_take(async, &result) &&
+                 result.error.code == ERR_OK && file_holds(folder, step, (float)step, "fed");
+    }
+    OK(right, "it writes what it is given, in pieces of any size");
+    OK(feed(async, folder, 44, 100, true) == ERR_OK && ckpt_async_wait(async) == ERR_OK &&
+           ckpt_async_take(async, &result) && result.error.code == ERR_PEER && steps_are(folder, 43, 42),
+       "without the rest it writes nothing: %s", result.error.message);
+    values[N - 1] = NAN;
+    OK(feed(async, folder, 45, 100, false) == ERR_OK && ckpt_async_wait(async) == ERR_OK &&
+           ckpt_async_take(async, &result) && result.error.code == ERR_GATE &&
+           strstr(result.error.message, "/params/w") && steps_are(folder, 43, 42),
+       "nor a state with NaN: %s", result.error.message);
+    values[N - 1] = 0;
+    OK(feed(async, "/nonexistent", 46, 100, false) == ERR_OK && ckpt_async_wait(async) == ERR_OK &&
+           ckpt_async_take(async, &result) && result.error.code == ERR_SYSTEM,
+       "after an error it takes no more: %s", result.error.message);
+    ckpt_async_close(&async);
+}
+
 int main(void)
 {
     char folder[] = "/tmp/dptrain-async-XXXXXX";
     if (!mkdtemp(folder)) return 1;
-    tap_plan(2 + 3 * 5 + 4 + 9 + 3 + 3 + 1);
+    tap_plan(2 + 3 * 5 + 4 + 9 + 3 + 3 + 5 + 1);
     check_writes(folder);
     check_errors(folder);
     check_altered(folder);
     check_refused(folder);
+    check_fed(folder);
     OK(mem_live() == 0, "allocations balance");
     char command[64];
     snprintf(command, sizeof command, "rm -rf %s", folder);

@@ -30,6 +30,9 @@ struct ckpt_async {
     const void **deferred; /* sources of the first n_deferred arrays */
     int n_deferred;
     char folder[FS_PATH_MAX];
+    const char *fed; /* by ckpt_async_feed, and not taken yet */
+    size_t n_fed;
+    bool starves; /* nothing more will be fed */
     ckpt_keep_t keep;
     owner_t *owner;
     ckpt_verified_t verified; /* in the last folder */
@@ -77,7 +80,7 @@ static ckpt_content_t copy_content(cursor_t *cursor, const ckpt_content_t *from,
         array.name = cursor_put_text(cursor, array.name);
         array.meaning = cursor_put_text(cursor, array.meaning);
         if (i < n_deferred && *deferred) (*deferred)[i] = array.data;
-        array.data = cursor_put(cursor, array.data, i < n_deferred ? 0 : n_bytes);
+        if (array.data) array.data = cursor_put(cursor, array.data, i < n_deferred ? 0 : n_bytes);
         if (i < n_deferred) cursor->used += mem_round(n_bytes);
         if (arrays) arrays[i] = array;
     }
@@ -97,6 +100,30 @@ static void trace_part(const ckpt_async_t *a, const char *name, double start, do
     trace_add(TRACE_CHECKPOINT, &(trace_span_t){name, "phase", start, end, a->result.step - 1, 0});
 }
 
+/* ckpt_source_t.read, on the writer's thread. */
+static err_t take_fed(void *context, const ckpt_array_t *array, size_t n_bytes, void *out)
+{
+    ckpt_async_t *a = context;
+    char *to = out;
+    for (size_t done = 0; done < n_bytes;) {
+        pthread_mutex_lock(&a->lock);
+        while (a->n_fed == 0 && !a->starves) pthread_cond_wait(&a->changed, &a->lock);
+        const size_t n = a->n_fed < n_bytes - done ? a->n_fed : n_bytes - done;
+        if (n > 0) memcpy(to + done, a->fed, n);
+        a->fed += n;
+        a->n_fed -= n;
+        done += n;
+        if (a->n_fed == 0) pthread_cond_broadcast(&a->changed);
+        pthread_mutex_unlock(&a->lock);
+        if (n == 0)
+            RAISE(ERR_PEER,
+                  "the checkpoint of step %lld was not written: not all ranks sent their optimizer state",
+                  (long long)a->result.step);
+    }
+    return checkpoint_check_values(array, out, (int64_t)(n_bytes / dtype_size(array->dtype)), a->result.step,
+                                   a->folder);
+}
+
 /* Unless `err` says that the copy is wrong. */
 static void write_copy(ckpt_async_t *a, err_t err)
 {
@@ -104,7 +131,8 @@ static void write_copy(ckpt_async_t *a, err_t err)
     double start = clock_sec();
     if (err == ERR_OK) err = checkpoint_check_finite(&a->content, a->result.step, a->folder);
     if (err == ERR_OK) err = checkpoint_store_path(a->folder, a->result.step, path);
-    if (err == ERR_OK) err = checkpoint_write_owned(path, &a->content, a->owner);
+    const ckpt_source_t fed = {take_fed, a};
+    if (err == ERR_OK) err = checkpoint_write_owned(path, &a->content, &fed, a->owner);
     double end = clock_sec();
     a->result.write_sec = end - start;
     trace_part(a, "write", start, end);
@@ -172,7 +200,7 @@ static err_t async_grow(ckpt_async_t *a, size_t n_bytes)
 
 err_t ckpt_async_open(int64_t n_bytes, double timeout_sec, owner_t *owner, ckpt_async_t **out)
 {
-    enum { ROOM_FOR_TEXT = 1 << 16 };
+    enum { ROOM_FOR_TEXT = 1 << 18 };
     ckpt_async_t *a;
     TRY(mem_new(sizeof *a, "the checkpoint writer", &a));
     err_t err = async_grow(a, (size_t)n_bytes + ROOM_FOR_TEXT);
@@ -216,6 +244,8 @@ err_t ckpt_async_submit(ckpt_async_t *a, const char *folder, int64_t step, ckpt_
     snprintf(a->folder, sizeof a->folder, "%s", folder);
     a->keep = keep;
     a->result = (ckpt_result_t){.step = step};
+    a->n_fed = 0;
+    a->starves = false;
     for (int i = 0; i < content->n_arrays; i++)
         a->result.n_bytes += (int64_t)array_bytes(&content->arrays[i]);
     a->result.copy_sec = clock_sec() - start;
@@ -243,25 +273,52 @@ bool ckpt_async_take(ckpt_async_t *a, ckpt_result_t *out)
 }
 
 /* False when the deadline passed. */
+static bool writes(const ckpt_async_t *a)
+{
+    return a->phase == PHASE_COPYING || a->phase == PHASE_WRITING;
+}
+
 static bool wait_for_disk(ckpt_async_t *a)
 {
     struct timespec deadline = thread_time_after(ceil(a->timeout_sec));
     int reason = 0;
     pthread_mutex_lock(&a->lock);
-    while ((a->phase == PHASE_COPYING || a->phase == PHASE_WRITING) && reason != ETIMEDOUT)
+    while (writes(a) && reason != ETIMEDOUT)
         reason = pthread_cond_timedwait(&a->changed, &a->lock, &deadline);
-    bool ended = a->phase != PHASE_COPYING && a->phase != PHASE_WRITING;
+    bool ended = !writes(a);
     pthread_mutex_unlock(&a->lock);
     return ended;
 }
 
-err_t ckpt_async_wait(ckpt_async_t *a)
+static err_t raise_slow(const ckpt_async_t *a)
 {
-    if (wait_for_disk(a)) return ERR_OK;
     RAISE(
         ERR_SYSTEM,
         "the checkpoint of step %lld was not written to %s within %g s; check that the file server responds",
         (long long)a->result.step, a->folder, a->timeout_sec);
+}
+
+err_t ckpt_async_wait(ckpt_async_t *a)
+{
+    return wait_for_disk(a) ? ERR_OK : raise_slow(a);
+}
+
+err_t ckpt_async_feed(ckpt_async_t *a, const void *data, size_t n_bytes)
+{
+    struct timespec deadline = thread_time_after(ceil(a->timeout_sec));
+    int reason = 0;
+    pthread_mutex_lock(&a->lock);
+    a->fed = data;
+    a->n_fed = n_bytes;
+    a->starves = !data;
+    pthread_cond_broadcast(&a->changed);
+    while (a->n_fed > 0 && writes(a) && reason != ETIMEDOUT)
+        reason = pthread_cond_timedwait(&a->changed, &a->lock, &deadline);
+    const bool slow = a->n_fed > 0 && writes(a);
+    a->n_fed = 0;
+    a->starves = a->starves || slow;
+    pthread_mutex_unlock(&a->lock);
+    return slow ? raise_slow(a) : ERR_OK;
 }
 
 void ckpt_async_close(ckpt_async_t **async)
@@ -269,6 +326,10 @@ void ckpt_async_close(ckpt_async_t **async)
     ckpt_async_t *a = *async;
     if (!a) return;
     *async = NULL;
+    pthread_mutex_lock(&a->lock);
+    a->starves = true;
+    pthread_cond_broadcast(&a->changed);
+    pthread_mutex_unlock(&a->lock);
     /* A thread that hangs in the kernel is abandoned; it ends with the process. */
     if (!wait_for_disk(a)) return;
     enter_phase(a, PHASE_CLOSING);

@@ -45,6 +45,13 @@ void ckpt_async_check_copies(ckpt_async_t *async, ckpt_copied_t check, void *con
 err_t ckpt_async_submit(ckpt_async_t *async, const char *folder, int64_t step, ckpt_keep_t keep,
                         const ckpt_content_t *content, int n_deferred);
 
+/* After ckpt_async_submit of arrays without data: the next bytes of one, in the order of the list. Waits until the thread
+ * has taken them, or needs no more because the write has failed. ERR_SYSTEM if the disk does not respond within the
+ * deadline.
+ *
+ *   data  NULL: nothing more will come, and the write fails */
+err_t ckpt_async_feed(ckpt_async_t *async, const void *data, size_t n_bytes);
+
 /* Waits until the submitted data, if any, is copied. Without a deadline, since copying does not block. */
 void ckpt_async_copied(ckpt_async_t *async);
 
@@ -54,7 +61,8 @@ bool ckpt_async_take(ckpt_async_t *async, ckpt_result_t *out);
 /* Waits until nothing is in flight. ERR_SYSTEM if the disk does not respond within the deadline. */
 err_t ckpt_async_wait(ckpt_async_t *async);
 
-/* Waits for the write in flight, within the deadline, and ends the thread. *async may be NULL. */
+/* Waits for the write in flight, within the deadline, and ends the thread. A write that is still to be fed fails. *async may
+ * be NULL. */
 void ckpt_async_close(ckpt_async_t **async);
 
 #endif

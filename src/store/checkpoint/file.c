@@ -17,7 +17,20 @@
 static const char *const types[DTYPE_COUNT] = {
     [DTYPE_F32] = "f4", [DTYPE_F64] = "f8", [DTYPE_I32] = "i4", [DTYPE_I64] = "i8", [DTYPE_U8] = "u1"};
 
-static err_t write_content(const char *path, int fd, const ckpt_content_t *content)
+/* What an array without data is read by. */
+typedef struct reading {
+    const ckpt_source_t *source;
+    const ckpt_array_t *array;
+} reading_t;
+
+static err_t read_next(void *context, size_t n_bytes, void *out)
+{
+    const reading_t *r = context;
+    return r->source->read(r->source->context, r->array, n_bytes, out);
+}
+
+static err_t write_content(const char *path, int fd, const ckpt_content_t *content,
+                           const ckpt_source_t *source)
 {
     const seal_file_t file = {fd, path, "checkpoint"};
     seal_t seal = {.schema = CKPT_SCHEMA};
@@ -33,6 +46,8 @@ static err_t write_content(const char *path, int fd, const ckpt_content_t *conte
                             .meaning = from->meaning && from->meaning[0] ? from->meaning : NULL,
                             .has_sum = true,
                             .data = from->data};
+        reading_t reading = {source, from};
+        if (!from->data && source) array.read = read_next, array.context = &reading;
         for (int d = 0; d < array.n_dims; d++) array.dims[d] = from->shape.dim[d];
         TRY_OUT(err, h5_file_put_array(f, &array));
     }
@@ -40,29 +55,37 @@ out:
     return h5_file_close(&f, err, &seal);
 }
 
+err_t checkpoint_check_values(const ckpt_array_t *array, const void *values, int64_t n, int64_t step,
+                              const char *folder)
+{
+    const float *floats = values;
+    for (int64_t k = 0; k < n && array->dtype == DTYPE_F32; k++)
+        if (!isfinite(floats[k]))
+            RAISE(ERR_GATE,
+                  "the checkpoint of step %lld was not written: %s contains NaN or Inf; earlier "
+                  "checkpoints stay in %s; lower --lr or add --warmup",
+                  (long long)step, array->name, folder);
+    return ERR_OK;
+}
+
 err_t checkpoint_check_finite(const ckpt_content_t *content, int64_t step, const char *folder)
 {
     for (int i = 0; i < content->n_arrays; i++) {
         const ckpt_array_t *array = &content->arrays[i];
-        const float *values = array->data;
-        int64_t n = array->dtype == DTYPE_F32 ? shape_count(array->shape) : 0;
-        for (int64_t k = 0; k < n; k++)
-            if (!isfinite(values[k]))
-                RAISE(ERR_GATE,
-                      "the checkpoint of step %lld was not written: %s contains NaN or Inf; earlier "
-                      "checkpoints stay in %s; lower --lr or add --warmup",
-                      (long long)step, array->name, folder);
+        if (array->data)
+            TRY(checkpoint_check_values(array, array->data, shape_count(array->shape), step, folder));
     }
     return ERR_OK;
 }
 
-err_t checkpoint_write_owned(const char *path, const ckpt_content_t *content, owner_t *owner)
+err_t checkpoint_write_owned(const char *path, const ckpt_content_t *content, const ckpt_source_t *source,
+                             owner_t *owner)
 {
     fs_temp_t temp;
     err_t err = ERR_OK;
     TRY(owner_verify(owner));
     TRY_OUT(err, fs_temp_open(&temp, "checkpoint", path));
-    TRY_OUT(err, write_content(path, temp.fd, content));
+    TRY_OUT(err, write_content(path, temp.fd, content, source));
     TRY_OUT(err, owner_verify(owner));
     err = fs_temp_commit(&temp);
 out:
@@ -72,7 +95,7 @@ out:
 
 err_t checkpoint_write(const char *path, const ckpt_content_t *content)
 {
-    return checkpoint_write_owned(path, content, NULL);
+    return checkpoint_write_owned(path, content, NULL, NULL);
 }
 
 /* ---- Reading ---- */

@@ -18,7 +18,7 @@ typedef struct ckpt_array {
     const char *name; /* absolute: "/optimizer/momentum/conv1/weight"; at most CKPT_NAME_MAX - 1 bytes */
     dtype_t dtype;
     shape_t shape;       /* 0 dimensions: one number; a dimension may be 0 */
-    const void *data;    /* borrowed, row-major; NULL in arrays that a reader lists */
+    const void *data;    /* borrowed, row-major; NULL: a ckpt_source_t has it, or a reader lists the array */
     const char *meaning; /* meaning of the dimensions; NULL or "": unknown */
 } ckpt_array_t;
 
@@ -29,6 +29,13 @@ typedef struct ckpt_content {
     int n_attrs;
 } ckpt_content_t;
 
+/* Where the bytes of arrays without data come from. */
+typedef struct ckpt_source {
+    /* Reads the next bytes of one; it is asked for them in the order of the list. */
+    err_t (*read)(void *context, const ckpt_array_t *array, size_t n_bytes, void *out);
+    void *context;
+} ckpt_source_t;
+
 /* Writes a checkpoint atomically: to ".NAME.tmp-TOKEN" in the same folder, which is sealed, flushed to the
  * device, and then renamed to `path`. Failures (ERR_SYSTEM naming path and reason; ERR_USAGE if `path` is a
  * folder) remove the temporary file and leave an older `path` untouched. If only the last step fails, the
@@ -36,12 +43,18 @@ typedef struct ckpt_content {
 err_t checkpoint_write(const char *path, const ckpt_content_t *content);
 
 /* The same; `owner`, which may be NULL, must still own the folder before the first byte and before the
- * rename. */
-err_t checkpoint_write_owned(const char *path, const ckpt_content_t *content, owner_t *owner);
+ * rename.
+ *
+ *   source  NULL: every array has data */
+err_t checkpoint_write_owned(const char *path, const ckpt_content_t *content, const ckpt_source_t *source,
+                             owner_t *owner);
 
 /* ERR_GATE naming an array with NaN or Inf. A run cannot resume from such a state, and writing it would prune
  * one that it could resume from. */
 err_t checkpoint_check_finite(const ckpt_content_t *content, int64_t step, const char *folder);
+/* The same for the next n values of an array without data. */
+err_t checkpoint_check_values(const ckpt_array_t *array, const void *values, int64_t n, int64_t step,
+                              const char *folder);
 
 /* ---- Reading ---- */
 typedef struct checkpoint checkpoint_t;

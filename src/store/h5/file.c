@@ -229,6 +229,8 @@ struct h5_file {
     int64_t n_values;     /* in it */
     seal_part_t *parts;   /* bytes of the arrays and the table */
     int n_parts;
+    void *piece;         /* of arrays that are read piece by piece */
+    XXH3_state_t *state; /* of their sums */
 };
 
 static err_t create_hdf5(h5_file_t *f)
@@ -437,6 +439,26 @@ static err_t add_array(json_t *j, const h5_array_t *array)
     return j->status;
 }
 
+/* Writes the bytes of an array that is read piece by piece, and sets its sum. A failed write is the driver's error, after which the
+ * rest is still read. */
+static err_t copy_pieces(h5_file_t *f, h5_array_t *array)
+{
+    enum { PIECE_BYTES = 1 << 20 };
+    /* Once for all arrays: the library's small blocks between many large ones would take the memory apart. */
+    if (!f->piece) TRY(mem_new(PIECE_BYTES, "writing a file", &f->piece));
+    if (!f->state) f->state = XXH3_createState();
+    if (!f->state) RAISE(ERR_SYSTEM, "not enough memory to write %s", f->file.path);
+    XXH3_64bits_reset(f->state);
+    for (int64_t at = 0; at < array->n_bytes; at += PIECE_BYTES) {
+        const size_t n = (size_t)(array->n_bytes - at < PIECE_BYTES ? array->n_bytes - at : PIECE_BYTES);
+        TRY(array->read(array->context, n, f->piece));
+        XXH3_64bits_update(f->state, f->piece, n);
+        if (!f->driver.error) f->driver.error = fs_write_all(f->file.fd, array->offset + at, f->piece, n);
+    }
+    array->sum = XXH3_64bits_digest(f->state);
+    return ERR_OK;
+}
+
 /* Reserves space for the bytes: seal_write writes them in the order of addresses and digests them at the same time, which
  * saves reading the file back. */
 err_t h5_file_put_array(h5_file_t *f, h5_array_t *array)
@@ -463,9 +485,11 @@ err_t h5_file_put_array(h5_file_t *f, h5_array_t *array)
             RAISE_OUT(err, ERR_SYSTEM, "the %s %s: HDF5 allocated no space for %s", kind, path, name);
         array->offset = (int64_t)at;
     }
+    if (array->read) TRY_OUT(err, copy_pieces(f, array));
     if (array->has_sum) {
         char sum[17];
-        array->sum = XXH3_64bits(array->n_bytes > 0 ? array->data : "", (size_t)array->n_bytes);
+        if (!array->read)
+            array->sum = XXH3_64bits(array->n_bytes > 0 ? array->data : "", (size_t)array->n_bytes);
         snprintf(sum, sizeof sum, "%016" PRIx64, array->sum);
         TRY_OUT(err, write_text(f, set, "xxh3", sum));
     }
@@ -533,6 +557,8 @@ err_t h5_file_close(h5_file_t **file, err_t err, seal_t *seal)
     json_free(&f->attrs);
     json_free(&f->arrays);
     mem_free(&f->parts);
+    mem_free(&f->piece);
+    XXH3_freeState(f->state);
     mem_free(file);
     return err;
 }

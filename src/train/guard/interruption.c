@@ -234,7 +234,7 @@ static err_t write_state(const last_t *last)
     err_t err = trainer_make_content(t, states, &content);
     if (err == ERR_OK) {
         err = checkpoint_check_finite(&content.model.content, t->at.step, t->output.folder);
-        if (err == ERR_OK) err = checkpoint_write_owned(path, &content.model.content, t->output.owner);
+        if (err == ERR_OK) err = checkpoint_write_owned(path, &content.model.content, NULL, t->output.owner);
         trainer_release_content(&content);
     }
     mem_free(&states);
