@@ -52,6 +52,7 @@ static const record_field_t topology_fields[] = {
     {TEXT("device", "`cpu` or `cuda`")},
     {TEXT("comm", "communicator")},
     {FLAG("gradients_shared", "gradients lie in memory that a host's ranks share")},
+    {COUNT("optimizer_bytes", "optimizer state of the rank that has most"), .optional = true},
     {OBJECT("allreduce", "how gradients are summed"), .of = allreduce_fields},
     {TEXT("gpu_unavailable", "why `--device auto` chose the CPU"), .nullable = true, .was = "no_gpu_why"},
     {POSITIVE("gpu_memory_bytes", "memory of rank 0's GPU"), .optional = true},
@@ -152,7 +153,10 @@ const record_field_t record_step[] = {
     {REAL("data_wait_sec", "time of waiting for the batch")},
     {REAL("forward_sec", "time of the forward pass")},
     {REAL("backward_sec", "time of the backward pass")},
-    {REAL("exposed_comm_sec", "from the end of backward to the end of the gradient allreduce")},
+    {REAL(
+        "exposed_comm_sec",
+        "from the end of backward to the end of the gradient allreduce; with `--shard-optimizer` the reduce-scatter, and `allgather_sec`")},
+    {REAL("allgather_sec", "with `--shard-optimizer`: of the weights, after the update"), .optional = true},
     {REAL("optimizer_sec", "time of the update of the weights")},
     {REAL("cpu_sec", "rank 0's CPU time"), .optional = true}, /* not in older records */
     {ARRAY(
@@ -239,6 +243,9 @@ const record_field_t record_replicas[] = {
     {COUNT("step", "steps done")},
     {FLAG("equal", "all ranks hold the same")},
     {FLAG("with_states", "batch norm's running statistics were compared, too"), .optional = true},
+    {FLAG("weights_only",
+          "with `--shard-optimizer`: each rank has an optimizer state of its own, which is not in the hash"),
+     .optional = true},
     {HEX("hash",
          "of weights and optimizer state, 64 bits; missing before `end` if no check followed the last step"),
      .optional = true},
@@ -352,6 +359,7 @@ const record_field_t record_profile[] = {
     {REAL("forward_sec", "as in `step`")},
     {REAL("backward_sec", "as in `step`")},
     {REAL("exposed_comm_sec", "as in `step`")},
+    {REAL("allgather_sec", "as in `step`"), .optional = true},
     {REAL("optimizer_sec", "as in `step`")},
     {REAL("other_sec", "rest of the step")},
     {REAL("peak_gflops", "products that a rank's hardware does at most"), .optional = true},

@@ -62,7 +62,7 @@ static net_t net_new(const backend_t *device, const char *options)
         net.gradients[i] = (float)rng_normal(&rng);
     }
     optim_options_t values = options_of(options);
-    must(optim_new(&values, net.graph, device, &net.optim), "optim_new");
+    must(optim_new(&values, net.graph, device, NULL, NULL, &net.optim), "optim_new");
     return net;
 }
 

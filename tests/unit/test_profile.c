@@ -298,7 +298,7 @@ static void test_gather(const backend_t *backend, const exec_t *exec)
 {
     comm_t *comm = NULL;
     comm_options_t options = {.name = "self", .timeout_sec = 60};
-    profile_split_t sums = {1, 2, 3, 4, 5, 20};
+    profile_split_t sums = {1, 2, 3, 4, 0, 5, 20};
     profile_t p = {0};
     OK_CALL(comm_open(&options, &comm), "a communicator");
     profile_run_t run = {.exec = exec, .backend = backend, .sums = &sums, .n_steps = 2, .n_layer_steps = 2};

@@ -16,7 +16,7 @@ typedef struct step_options {
     const char *model, *data, *precision, *algorithms, *stem;
     int64_t batch;
     double budget_sec;
-    bool scaling;
+    bool scaling, shard;
 } step_options_t;
 
 #define FIELD(name) offsetof(step_options_t, name)
@@ -36,6 +36,8 @@ static const opt_t step_table[] = {
      "time per arrangement of ranks, in seconds; 0: as --budget", OPT_MORE},
     {"step-scaling", OPT_FLAG, FIELD(scaling), "true", 0, 0, NULL, NULL,
      "also measure fewer ranks, and each rank alone, to compute efficiencies", OPT_MORE},
+    {"shard-optimizer", OPT_FLAG, FIELD(shard), "false", 0, 0, NULL, NULL,
+     "share the optimizer's state out among the ranks, as train's --shard-optimizer", OPT_MORE},
 };
 
 typedef enum mode { ALONE, WEAK, STRONG } scaling_t;
@@ -124,6 +126,7 @@ static err_t open_arrangement(step_bench_t *s, arrangement_t *a)
                                .precision = o->precision,
                                .algorithms = o->algorithms,
                                .stem = o->stem,
+                               .shard = o->shard,
                                .batch = a->batch,
                                .timeout_sec = bench->options->runtime.timeout_sec};
     if (a->comm) err = trial_open(&options, &bench->runtime, a->comm, &a->trial);
@@ -229,6 +232,7 @@ static err_t step_report_row(step_bench_t *s, scaling_t mode, int n_ranks, table
         json_string(j, "data", data->kind);
         json_string(j, "data_xxh3", dataset_hash(data).text);
         json_string(j, "precision", s->options->precision);
+        if (s->options->shard) json_bool(j, "shard_optimizer", true);
         json_int(j, "ranks", a->n_ranks);
         json_int(j, "batch", a->batch);
     }

@@ -113,7 +113,7 @@ static err_t open_after_step(void)
 static void open_for_evaluation(void)
 {
     if (!run.t) return;
-    run.swapped = run.t->learning.optim->average && !on_device();
+    run.swapped = run.t->learning.optim->average && !run.t->learning.slices.size && !on_device();
     run.averaged = true;
     if (!on_device()) note_states();
     open_state();
@@ -268,6 +268,11 @@ static void save_step(last_t *last)
     } else if (only_compared())
         snprintf(last->why, sizeof last->why,
                  "replicas were not compared at this step; run.sh --restarts resumes only where they were");
+    else if (t->learning.slices.size)
+        snprintf(
+            last->why, sizeof last->why,
+            "with --shard-optimizer each rank holds a part of the state, and gathering it takes all ranks; SIGUSR1 and "
+            "scripts/run.sh save before they stop a run");
     else if (!has_whole_state())
         snprintf(last->why, sizeof last->why,
                  "the ranks hold different running statistics of batch norm, and averaging them takes all "

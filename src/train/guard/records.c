@@ -33,6 +33,7 @@ static void put_step(const trainer_t *t, const step_result_t *r, json_t *j)
     json_real(j, "forward_sec", r->cost.forward);
     json_real(j, "backward_sec", r->cost.backward);
     json_real(j, "exposed_comm_sec", r->cost.comm);
+    if (t->learning.slices.size) json_real(j, "allgather_sec", r->cost.gather);
     json_real(j, "optimizer_sec", r->cost.optimizer);
     json_real(j, "cpu_sec", r->cost.cpu);
     put_gradients(t->learning.shards, t->comm->size, j);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Guest: --check-replicas: whether all ranks hold the same weights and optimizer state. Each rank hashes its own, and one
+/* Guest: --check-replicas: whether all ranks hold the same weights, and the same optimizer state unless it is shared out. Each rank hashes its own, and one
  * allgather of 64-bit hashes compares them; after a difference, which tensors differ and on which ranks. The records keep
  * the hashes, for dptrain replay. */
 #include "train/guard/replicas.h"
@@ -40,6 +40,17 @@ typedef struct replicas {
     int64_t saved_step;
 } replicas_t;
 
+/* What is compared of the optimizer. NULL: nothing, because each rank has a state of its own. */
+static const optim_t *compared_optim(const replicas_t *s)
+{
+    return s->learning->slices.size ? NULL : s->learning->optim;
+}
+
+static int n_buffers(const replicas_t *s)
+{
+    return compared_optim(s) ? s->learning->optim->n_buffers : 0;
+}
+
 /* A checkpoint in progress must have been copied from there. */
 static err_t pull(const replicas_t *s)
 {
@@ -56,7 +67,8 @@ static uint64_t hash_states(const hd_buffer_t *states, uint64_t hash)
 err_t replicas_hash(const train_model_t *model, const optim_t *optim, bool with_states, uint64_t *out)
 {
     TRY(hd_buffer_hash(&model->params, 0, out));
-    for (int i = 0; i < optim->n_buffers; i++) TRY(hd_buffer_hash(&optim->buffers[i].flat, *out, out));
+    for (int i = 0; optim && i < optim->n_buffers; i++)
+        TRY(hd_buffer_hash(&optim->buffers[i].flat, *out, out));
     if (with_states) *out = hash_states(&model->states, *out);
     return ERR_OK;
 }
@@ -67,7 +79,7 @@ static err_t check_copied(void *context)
     const replicas_t *s = context;
     const optim_t *optim = s->learning->optim;
     uint64_t hash = hd_buffer_hash_host(&s->model->params, 0);
-    for (int i = 0; i < optim->n_buffers; i++) hash = hd_buffer_hash_host(&optim->buffers[i].flat, hash);
+    for (int i = 0; i < n_buffers(s); i++) hash = hd_buffer_hash_host(&optim->buffers[i].flat, hash);
     if (hash == s->saved_hash) return ERR_OK;
     RAISE(
         ERR_PEER,
@@ -86,7 +98,7 @@ typedef struct held {
 static int count_tensors(const replicas_t *s, bool with_states)
 {
     const graph_t *g = s->model->graph;
-    return g->n_params * (1 + s->learning->optim->n_buffers) + (with_states ? g->n_states : 0);
+    return g->n_params * (1 + n_buffers(s)) + (with_states ? g->n_states : 0);
 }
 
 /* Weights, then each buffer of the optimizer, then running statistics. */
@@ -97,8 +109,8 @@ static held_t tensor_at(const replicas_t *s, int i)
     const int block = i / g->n_params;
     const hd_buffer_t *flat = &s->model->params;
     held_t tensor = {.param = &g->params[i % g->n_params]};
-    if (block > optim->n_buffers) {
-        tensor.param = &g->states[i - g->n_params * (1 + optim->n_buffers)];
+    if (block > n_buffers(s)) {
+        tensor.param = &g->states[i - g->n_params * (1 + n_buffers(s))];
         flat = &s->model->states;
     } else if (block > 0) {
         tensor.of = optim->buffers[block - 1].name;
@@ -225,6 +237,7 @@ static void put_hashes(const replicas_t *s, bool equal, bool with_states, json_t
     const replica_note_t *notes = s->notes;
     const virtual_shards_t *shards = s->learning->shards;
     json_bool(j, "with_states", with_states);
+    if (!compared_optim(s)) json_bool(j, "weights_only", true);
     if (equal) json_hex(j, "hash", notes[0].hash, 16);
     if (!equal) json_array_begin(j, "hashes");
     for (int rank = 0; !equal && rank < s->comm->size; rank++) json_hex(j, NULL, notes[rank].hash, 16);
@@ -277,10 +290,11 @@ static err_t name_ranks(const replicas_t *s, const holdings_t *h)
     else
         message_append(&since, "this was the first comparison");
     RAISE(ERR_PEER,
-          "weights or optimizer state differ between ranks after step %lld: %s; %s; %s. No checkpoint of "
+          "weights%s differ between ranks after step %lld: %s; %s; %s. No checkpoint of "
           "them was written: continue with --resume auto, and if a host is named again, test its memory "
           "and leave it out",
-          (long long)s->at->step, who.text, than.text, since.text);
+          compared_optim(s) ? " or optimizer state" : "", (long long)s->at->step, who.text, than.text,
+          since.text);
 }
 
 static err_t report_difference(replicas_t *s, holdings_t *h, bool with_states)
@@ -353,7 +367,7 @@ static err_t replicas_verify(void *state, bool with_states)
     replicas_t *s = state;
     bool equal = true;
     double start = clock_sec();
-    err_t err = replicas_hash(s->model, s->learning->optim, false, &s->hash);
+    err_t err = replicas_hash(s->model, compared_optim(s), false, &s->hash);
     /* On the host it cannot fail. */
     if (s->on_device) TRY(comm_agree(s->comm, err, "comparing replicas"));
     replica_note_t mine = {s->hash, mean(s->check_sec, s->n_checks), mean(s->step_sec, s->n_steps)};

@@ -54,6 +54,7 @@ static err_t after_step(void *state, const step_result_t *r)
     sums->forward += cost->forward;
     sums->backward += cost->backward;
     sums->comm += cost->comm;
+    sums->gather += cost->gather;
     sums->optimizer += cost->optimizer;
     sums->total += cost->total;
     telemetry->n_samples += r->n;

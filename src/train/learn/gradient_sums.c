@@ -45,21 +45,27 @@ err_t bucket_finish(bucket_t *b, int64_t n)
     return comm_buffer_finish(b->comm, b->buffer);
 }
 
-/* Hashes travel behind the gradients, as two halves in a place of their own for each shard, which the sum leaves
- * exact. */
+/* Hashes travel behind the tail, as two halves in a place of their own for each shard, which the sum leaves exact. */
 enum { HASH_FLOATS = 2 };
+
+/* Where the slices of a rank end in what it sums. */
+static int64_t end_of_slices(const comm_slices_t *slices)
+{
+    int64_t n = 0;
+    for (int64_t b = 0; b < comm_slices_buckets(slices); b++) n += comm_slices_length(slices, b);
+    return n;
+}
 
 err_t virtual_shards_open(comm_t *comm, const backend_t *backend, const virtual_shards_options_t *o,
                           virtual_shards_t *out)
 {
-    ASSERT(o->n_all % comm->size == 0 && o->n_hashed <= o->n_floats);
-    const int64_t n_floats = o->n_floats + HASH_FLOATS * o->n_all, n_states = o->n_states;
+    ASSERT(o->n_all % comm->size == 0 && o->n_hashed <= o->n_tail);
+    const int64_t n_states = o->n_states;
     *out = (virtual_shards_t){.comm = comm,
+                              .options = *o,
                               .n_all = o->n_all,
                               .n_local = o->n_all / comm->size,
-                              .n_floats = o->n_floats,
-                              .n_hashed = o->n_hashed,
-                              .n_slice = (n_floats + comm->size - 1) / comm->size,
+                              .n_slice = end_of_slices(&o->slices) + o->n_tail + HASH_FLOATS * o->n_all,
                               .n_states = n_states};
     int64_t n_kept = out->n_local * comm->size * out->n_slice;
     TRY(mem_new_array(n_kept, sizeof(float), "the gradients of shards", &out->kept));
@@ -68,6 +74,8 @@ err_t virtual_shards_open(comm_t *comm, const backend_t *backend, const virtual_
     TRY(hd_buffer_new(backend, (size_t)(out->n_local * n_states) * sizeof(float), "running statistics",
                       &out->states));
     TRY(mem_new_array(o->n_all * n_states, sizeof(float), "running statistics", &out->all_states));
+    out->hasher = XXH3_createState();
+    if (!out->hasher) RAISE(ERR_SYSTEM, "not enough memory for the gradients of shards");
     mem_touch(out->kept, (size_t)n_kept * sizeof(float));
     mem_touch(out->received, (size_t)n_kept * sizeof(float));
     return ERR_OK;
@@ -78,6 +86,8 @@ void virtual_shards_close(virtual_shards_t *shards)
     mem_free(&shards->kept);
     mem_free(&shards->received);
     mem_free(&shards->hashes);
+    XXH3_freeState(shards->hasher);
+    shards->hasher = NULL;
     hd_buffer_free(&shards->states);
     mem_free(&shards->all_states);
 }
@@ -87,15 +97,41 @@ static uint32_t fold(uint64_t hash)
     return (uint32_t)(hash ^ hash >> 32);
 }
 
-void virtual_shards_keep(virtual_shards_t *s, int i, const float *gradients)
+static uint32_t hash_shard(const virtual_shards_t *s, const float *gradients)
 {
-    float *kept = s->kept + i * s->comm->size * s->n_slice;
-    float *halves = kept + s->n_floats + HASH_FLOATS * (s->comm->rank * s->n_local + i);
-    memcpy(kept, gradients, (size_t)s->n_floats * sizeof *kept);
-    const uint32_t hash = fold(XXH3_64bits(kept, (size_t)s->n_hashed * sizeof *kept));
-    memset(kept + s->n_floats, 0, (size_t)(HASH_FLOATS * s->n_all) * sizeof *kept);
-    halves[0] = (float)(hash & 0xffff);
-    halves[1] = (float)(hash >> 16);
+    const virtual_shards_options_t *o = &s->options;
+    XXH3_64bits_reset(s->hasher);
+    XXH3_64bits_update(s->hasher, gradients, (size_t)o->slices.n * sizeof *gradients);
+    XXH3_64bits_update(s->hasher, gradients + o->tail, (size_t)o->n_hashed * sizeof *gradients);
+    return fold(XXH3_64bits_digest(s->hasher));
+}
+
+/* Copies a rank's slices of the gradients to `packed`, or back. */
+static void pack_slices(const comm_slices_t *slices, int rank, float *gradients, float *packed, bool back)
+{
+    for (int64_t b = 0; b < comm_slices_buckets(slices); b++) {
+        int64_t first, n = comm_slice(slices, b, rank, &first);
+        if (n > 0)
+            memcpy(back ? gradients + first : packed, back ? packed : gradients + first,
+                   (size_t)n * sizeof *packed);
+        packed += comm_slices_length(slices, b);
+    }
+}
+
+void virtual_shards_keep(virtual_shards_t *s, int i, float *gradients)
+{
+    const virtual_shards_options_t *o = &s->options;
+    const uint32_t hash = hash_shard(s, gradients);
+    for (int rank = 0; rank < s->comm->size; rank++) {
+        float *kept = s->kept + ((int64_t)i * s->comm->size + rank) * s->n_slice;
+        float *tail = kept + s->n_slice - o->n_tail - HASH_FLOATS * s->n_all, *hashes = tail + o->n_tail;
+        float *halves = hashes + HASH_FLOATS * (s->comm->rank * s->n_local + i);
+        pack_slices(&o->slices, rank, gradients, kept, false);
+        memcpy(tail, gradients + o->tail, (size_t)o->n_tail * sizeof *tail);
+        memset(hashes, 0, (size_t)(HASH_FLOATS * s->n_all) * sizeof *hashes);
+        halves[0] = (float)(hash & 0xffff);
+        halves[1] = (float)(hash >> 16);
+    }
 }
 
 /* A number that did not arrive as it was sent gives a wrong hash. */
@@ -104,9 +140,10 @@ static uint32_t half(float value)
     return value >= 0 && value <= 0xffff ? (uint32_t)value : 0;
 }
 
-/* Each rank receives its slice of every shard and sums it; an allgather joins the slices. */
+/* Each rank receives its slices of every shard, and every shard's tail, and sums them; an allgather joins the slices. */
 err_t virtual_shards_sum(virtual_shards_t *s, float *gradients)
 {
+    const virtual_shards_options_t *o = &s->options;
     int64_t n_row = s->comm->size * s->n_slice, n_bytes = s->n_slice * (int64_t)sizeof(float);
     for (int i = 0; i < s->n_local; i++)
         TRY(comm_alltoall(s->comm, s->kept + i * n_row, n_bytes, s->received + i * n_row,
@@ -117,11 +154,17 @@ err_t virtual_shards_sum(virtual_shards_t *s, float *gradients)
         const float *part = s->received + i * n_row + rank * s->n_slice;
         for (int64_t k = 0; k < s->n_slice; k++) sum[k] += part[k];
     }
-    TRY(comm_allgather(s->comm, sum, n_bytes, s->kept, "gradient exchange"));
-    memcpy(gradients, s->kept, (size_t)s->n_floats * sizeof *gradients);
-    const float *halves = s->kept + s->n_floats;
+    const float *tail = sum + s->n_slice - o->n_tail - HASH_FLOATS * s->n_all, *hashes = tail + o->n_tail;
+    memcpy(gradients + o->tail, tail, (size_t)o->n_tail * sizeof *gradients);
     for (int k = 0; k < s->n_all; k++)
-        s->hashes[k] = half(halves[HASH_FLOATS * k]) | half(halves[HASH_FLOATS * k + 1]) << 16;
+        s->hashes[k] = half(hashes[HASH_FLOATS * k]) | half(hashes[HASH_FLOATS * k + 1]) << 16;
+    if (o->shared_out) {
+        pack_slices(&o->slices, s->comm->rank, gradients, sum, true);
+        return ERR_OK;
+    }
+    TRY(comm_allgather(s->comm, sum, n_bytes, s->kept, "gradient exchange"));
+    for (int rank = 0; rank < s->comm->size; rank++)
+        pack_slices(&o->slices, rank, gradients, s->kept + rank * s->n_slice, true);
     return ERR_OK;
 }
 

@@ -36,22 +36,25 @@ err_t bucket_finish(bucket_t *bucket, int64_t n);
  * Training is therefore bitwise identical on any number of ranks that divides V (with the same threads and
  * algorithms). Gradients are kept and summed in host memory on every backend. */
 typedef struct shards_options {
-    int n_all;        /* V; a multiple of the number of ranks */
-    int64_t n_floats; /* gradients per shard, and what follows them */
-    int64_t n_hashed; /* the first of them, whose hash the record keeps */
-    int64_t n_states; /* running statistics per shard */
+    int n_all;            /* V; a multiple of the number of ranks */
+    comm_slices_t slices; /* of the gradients: which of them a rank sums */
+    bool shared_out;      /* it gets these sums alone */
+    int64_t tail, n_tail; /* floats behind the gradients, summed for all ranks: where, and how many */
+    int64_t n_hashed;     /* of them, the first; the record keeps a hash of them and the gradients */
+    int64_t n_states;     /* running statistics per shard */
 } virtual_shards_options_t;
 
 typedef struct shards {
     comm_t *comm;
+    virtual_shards_options_t options;
     int n_all, n_local;
-    int64_t n_floats, n_hashed;
-    int64_t n_slice; /* of the slice that each rank sums, size × n_slice ≥ n_floats and the hashes */
+    int64_t n_slice; /* of what each rank sums: its slices, then tail and hashes of all shards */
     int64_t n_states;
-    float *kept, *received; /* [n_local][size × n_slice] */
-    uint32_t *hashes;       /* [n_all]: of each shard's gradients of the last step */
-    hd_buffer_t states;     /* [n_local][n_states] floats */
-    float *all_states;      /* [n_all][n_states] */
+    float *kept, *received; /* [n_local][size][n_slice] */
+    struct XXH3_state_s *hasher;
+    uint32_t *hashes;   /* [n_all]: of each shard's gradients of the last step */
+    hd_buffer_t states; /* [n_local][n_states] floats */
+    float *all_states;  /* [n_all][n_states] */
 } virtual_shards_t;
 
 err_t virtual_shards_open(comm_t *comm, const backend_t *backend, const virtual_shards_options_t *options,
@@ -59,9 +62,10 @@ err_t virtual_shards_open(comm_t *comm, const backend_t *backend, const virtual_
 void virtual_shards_close(virtual_shards_t *shards);
 
 /* Stores the gradients of this rank's shard i. */
-void virtual_shards_keep(virtual_shards_t *shards, int i, const float *gradients);
+void virtual_shards_keep(virtual_shards_t *shards, int i, float *gradients);
 
-/* Collective. Sums the stored gradients into gradients[n_floats], bitwise identical on every rank. */
+/* Collective. Sums the stored gradients, and what follows them, into `gradients`, bitwise identical on every rank that gets
+ * them. */
 err_t virtual_shards_sum(virtual_shards_t *shards, float *gradients);
 
 /* The hash of the gradients that a rank computed in the last step, before they were summed: the same on every number

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* Options and state of the optimizers, and the loop over ranges of parameters. The arithmetic is left to the
- * backend (kernels). */
+/* Options and state of the optimizers, and the loop over ranges of parameters, or of what this rank has of them. The
+ * arithmetic is left to the backend (kernels). */
 #include "train/learn/optim.h"
 
 #include <math.h>
 #include <string.h>
 
 #include "base/mem.h"
+#include "text/figure.h"
 
 static const char *const optimizers[] = {"sgd", "nesterov", "adadelta", "adamw", "lars", NULL};
 
@@ -33,6 +34,9 @@ const opt_t optim_option_table[] = {
      "maximum global gradient norm; 0: no limit", OPT_MORE},
     {"ema", OPT_REAL, FIELD(ema), "0", 0, 0.9999999, NULL, "X",
      "decay of an exponential moving average of the weights, used in evaluation; 0: none", OPT_MORE},
+    {"shard-optimizer", OPT_FLAG, FIELD(shard), "false", 0, 0, NULL, NULL,
+     "each of N ranks keeps the optimizer's state of 1/N of the parameters and updates these (ZeRO stage 1)",
+     OPT_MORE},
 };
 const int n_optim_options = sizeof optim_option_table / sizeof optim_option_table[0];
 
@@ -58,7 +62,12 @@ static const traits_t all_traits[] = {
 struct optim_range {
     int64_t first, n;
     bool is_weight; /* subject to weight decay and the trust ratio */
-    double gradient_squares;
+    double gradient_squares, weight_squares;
+};
+
+struct optim_cell {
+    int64_t first, n;
+    int range;
 };
 
 static const traits_t *traits_of(const char *optimizer)
@@ -117,7 +126,7 @@ static void make_ranges(optim_t *o, const graph_t *graph)
 static err_t add_buffer(optim_t *o, const char *name)
 {
     optim_buffer_t *buffer = &o->buffers[o->n_buffers];
-    TRY(hd_buffer_new(o->backend, (size_t)o->n_flat * sizeof(float), "optimizer state", &buffer->flat));
+    TRY(hd_buffer_new(o->backend, (size_t)o->n_own * sizeof(float), "optimizer state", &buffer->flat));
     buffer->name = name;
     o->n_buffers++;
     return ERR_OK;
@@ -128,7 +137,66 @@ static bool needs_norms(const optim_t *o)
     return o->options.clip_norm > 0 || o->kind == OPTIM_LARS;
 }
 
-/* What a device needs to compute norms and to update all ranges at once. */
+int64_t optim_grain(int64_t n_flat)
+{
+    enum { MOST = 1024, LEAST = 256 }; /* pieces of the parameters; floats: whole cache lines */
+    const int64_t n = (n_flat + MOST - 1) / MOST;
+    return (n + LEAST - 1) / LEAST * LEAST;
+}
+
+int64_t optim_state_bytes(const optim_t *o, int64_t n)
+{
+    return o->n_buffers * n * (int64_t)sizeof(float);
+}
+
+static err_t make_pieces(optim_t *o, const graph_t *graph)
+{
+    const int64_t n_flat = graph->n_flat_trained;
+    const comm_slices_t *s = &o->slices;
+    const int64_t n_buckets = s->size ? comm_slices_buckets(s) : 1;
+    TRY(mem_new_array(n_buckets, sizeof *o->pieces, "the optimizer", &o->pieces));
+    if (!s->size) o->pieces[o->n_pieces++] = (optim_piece_t){.n = o->n_own = n_flat};
+    if (s->size && (n_flat + s->grain - 1) / s->grain < s->size)
+        RAISE(
+            ERR_USAGE,
+            "--shard-optimizer: the %s parameters that the model trains are too few to share out among %d ranks, in pieces "
+            "of %lld; drop the option",
+            figure_count(graph->n_parameters - graph->n_frozen).text, s->size, (long long)s->grain);
+    for (int64_t b = 0; s->size && b < n_buckets; b++) {
+        int64_t first, n = comm_slice(s, b, o->comm->rank, &first);
+        if (n > 0) o->pieces[o->n_pieces++] = (optim_piece_t){.first = first, .n = n, .at = o->n_own};
+        o->n_own += n;
+    }
+    return ERR_OK;
+}
+
+/* Cuts ranges at the multiples at which parameters may be shared out. */
+static err_t make_cells(optim_t *o, int64_t n_flat)
+{
+    const int64_t grain = optim_grain(n_flat);
+    const bool wanted = needs_norms(o) && !o->backend->memory;
+    if (!wanted) return ERR_OK;
+    TRY(mem_new_array(n_flat / grain + 1 + o->n_ranges, sizeof *o->cells, "gradient norms", &o->cells));
+    for (int r = 0; r < o->n_ranges; r++) {
+        const int64_t end = o->ranges[r].first + o->ranges[r].n;
+        for (int64_t at = o->ranges[r].first, next; at < end; at = next) {
+            next = (at / grain + 1) * grain < end ? (at / grain + 1) * grain : end;
+            o->cells[o->n_cells++] = (optim_cell_t){at, next - at, r};
+        }
+    }
+    return mem_new_array(2 * o->n_cells, sizeof *o->squares, "gradient norms", &o->squares);
+}
+
+/* What a range and a piece have in common: returns its floats. */
+static int64_t common_of(const optim_range_t *range, const optim_piece_t *piece, int64_t *first)
+{
+    const int64_t range_end = range->first + range->n, piece_end = piece->first + piece->n;
+    const int64_t end = range_end < piece_end ? range_end : piece_end;
+    *first = range->first > piece->first ? range->first : piece->first;
+    return end > *first ? end - *first : 0;
+}
+
+/* What a device needs to compute norms and to update all ranges of a piece at once. */
 static err_t make_device_ranges(optim_t *o)
 {
     const backend_t *backend = o->backend;
@@ -138,17 +206,26 @@ static err_t make_device_ranges(optim_t *o)
         TRY(hd_buffer_new(backend, (size_t)(BACKEND_SLOTS * OPTIM_RATIO + o->n_ranges) * sizeof(double),
                           "gradient norms", &o->norms));
     if (!needs_norms(o) && o->n_ranges < 2) return ERR_OK;
-    TRY(hd_buffer_new(backend, (size_t)o->n_ranges * sizeof(optim_span_t), "the optimizer", &o->spans));
+    TRY(hd_buffer_new(backend, (size_t)(o->n_ranges + o->n_pieces) * sizeof(optim_span_t), "the optimizer",
+                      &o->spans));
     optim_span_t *spans = o->spans.host;
-    for (int i = 0; i < o->n_ranges; i++) {
-        const optim_range_t *range = &o->ranges[i];
-        spans[i] = (optim_span_t){.first = range->first, .n = range->n, .is_weight = range->is_weight};
-        if (range->n > o->n_longest) o->n_longest = range->n;
+    for (int64_t p = 0; p < o->n_pieces; p++) {
+        optim_piece_t *piece = &o->pieces[p];
+        piece->spans = (optim_span_t *)o->spans.device + (spans - (optim_span_t *)o->spans.host);
+        for (int i = 0; i < o->n_ranges; i++) {
+            int64_t first, n = common_of(&o->ranges[i], piece, &first);
+            if (n == 0) continue;
+            *spans++ =
+                (optim_span_t){.first = first - piece->first, .n = n, .is_weight = o->ranges[i].is_weight};
+            if (n > o->n_longest) o->n_longest = n;
+            piece->n_spans++;
+        }
     }
     return hd_buffer_push_all(&o->spans);
 }
 
-err_t optim_new(const optim_options_t *options, const graph_t *graph, const backend_t *backend, optim_t **out)
+err_t optim_new(const optim_options_t *options, const graph_t *graph, const backend_t *backend, comm_t *comm,
+                const comm_slices_t *slices, optim_t **out)
 {
     const traits_t *traits = traits_of(options->optimizer);
     optim_t *o = NULL;
@@ -159,11 +236,14 @@ err_t optim_new(const optim_options_t *options, const graph_t *graph, const back
     o->options = *options;
     o->options.optimizer = traits->name; /* outlives the command line's string */
     if (!(o->options.epsilon > 0)) o->options.epsilon = traits->epsilon;
-    o->n_flat = graph->n_flat_trained;
+    o->comm = comm;
+    if (comm) o->slices = *slices;
     o->gradient_norm = NAN;
     o->gradient_scale = 1;
     TRY_OUT(err, mem_new_array(graph->n_params, sizeof *o->ranges, "the optimizer", &o->ranges));
     make_ranges(o, graph);
+    TRY_OUT(err, make_pieces(o, graph));
+    TRY_OUT(err, make_cells(o, graph->n_flat_trained));
     for (int i = 0; i < OPTIM_MAX_STATES && traits->states[i]; i++)
         TRY_OUT(err, add_buffer(o, traits->states[i]));
     o->n_states = o->n_buffers;
@@ -188,6 +268,9 @@ void optim_free(optim_t **optim)
     hd_buffer_free(&o->norms);
     backend_release(o->backend, &o->halted);
     mem_free(&o->ranges);
+    mem_free(&o->pieces);
+    mem_free(&o->cells);
+    mem_free(&o->squares);
     mem_free(optim);
 }
 
@@ -195,6 +278,36 @@ void optim_free(optim_t **optim)
 static double *host_norms(const optim_t *o, int64_t step)
 {
     return (double *)o->norms.host + step % BACKEND_SLOTS * OPTIM_RATIO;
+}
+
+static const optim_piece_t *piece_of(const optim_t *o, int64_t at)
+{
+    for (int64_t p = 0; p < o->n_pieces; p++)
+        if (at >= o->pieces[p].first && at < o->pieces[p].first + o->pieces[p].n) return &o->pieces[p];
+    return NULL;
+}
+
+/* Collective where parameters are shared out. Each rank sums its own cells. All then add up those of a range in the same
+ * order: sums of others are 0 here, and as integers they travel without a change. */
+static err_t sum_cells(optim_t *o, const optim_step_t *step)
+{
+    const bool weights = o->kind == OPTIM_LARS;
+    const int64_t n = (weights ? 2 : 1) * o->n_cells;
+    memset(o->squares, 0, (size_t)n * sizeof *o->squares);
+    for (int64_t i = 0; i < o->n_cells; i++) {
+        const optim_cell_t *cell = &o->cells[i];
+        if (!piece_of(o, cell->first)) continue;
+        TRY(o->backend->sum_squares(step->gradients + cell->first, cell->n, &o->squares[i]));
+        if (weights)
+            TRY(o->backend->sum_squares(step->weights + cell->first, cell->n, &o->squares[o->n_cells + i]));
+    }
+    if (o->slices.size) TRY(comm_allreduce(o->comm, o->squares, n, DTYPE_I64, COMM_SUM, "gradient norms"));
+    for (int r = 0; r < o->n_ranges; r++) o->ranges[r].gradient_squares = o->ranges[r].weight_squares = 0;
+    for (int64_t i = 0; i < o->n_cells; i++) {
+        o->ranges[o->cells[i].range].gradient_squares += o->squares[i];
+        if (weights) o->ranges[o->cells[i].range].weight_squares += o->squares[o->n_cells + i];
+    }
+    return ERR_OK;
 }
 
 /* Gradient norms and the clipping factor, if needed. */
@@ -218,27 +331,21 @@ static err_t measure_norms(optim_t *o, const optim_step_t *step)
         return o->backend->memory->download(host_norms(o, step->step), o->norms.device,
                                             OPTIM_RATIO * sizeof(double));
     }
-    for (int i = 0; i < o->n_ranges; i++) {
-        optim_range_t *range = &o->ranges[i];
-        TRY(o->backend->sum_squares(step->gradients + range->first, range->n, &range->gradient_squares));
-        squares += range->gradient_squares;
-    }
+    TRY(sum_cells(o, step));
+    for (int i = 0; i < o->n_ranges; i++) squares += o->ranges[i].gradient_squares;
     o->gradient_norm = sqrt(squares);
     o->gradient_scale = limit > 0 && o->gradient_norm > limit ? limit / o->gradient_norm : 1;
     return ERR_OK;
 }
 
-static err_t trust_ratio(const optim_t *o, const optim_range_t *range, const float *weights, double *out)
+static double trust_ratio(const optim_t *o, const optim_range_t *range)
 {
-    double squares;
-    *out = 1;
-    if (o->kind != OPTIM_LARS || !range->is_weight || o->norms.device) return ERR_OK;
-    TRY(o->backend->sum_squares(weights + range->first, range->n, &squares));
-    double weight_norm = sqrt(squares), gradient_norm = o->gradient_scale * sqrt(range->gradient_squares);
-    if (weight_norm > 0 && gradient_norm > 0)
-        *out = o->options.lars_trust * weight_norm /
-               (gradient_norm + o->options.weight_decay * weight_norm + o->options.epsilon);
-    return ERR_OK;
+    if (o->kind != OPTIM_LARS || !range->is_weight || o->norms.device) return 1;
+    const double weight_norm = sqrt(range->weight_squares),
+                 gradient_norm = o->gradient_scale * sqrt(range->gradient_squares);
+    if (!(weight_norm > 0 && gradient_norm > 0)) return 1;
+    return o->options.lars_trust * weight_norm /
+           (gradient_norm + o->options.weight_decay * weight_norm + o->options.epsilon);
 }
 
 static double average_decay(const optim_t *o, int64_t step)
@@ -287,40 +394,53 @@ static float *flat_of(const optim_buffer_t *buffer)
     return buffer->flat.device;
 }
 
-/* n elements from `first` on. */
-static void set_range(const optim_t *o, const optim_step_t *step, int64_t first, int64_t n,
-                      optim_args_t *args)
+/* n elements of a piece from `first` on. */
+static void set_range(const optim_t *o, const optim_step_t *step, const optim_piece_t *piece, int64_t first,
+                      int64_t n, optim_args_t *args)
 {
+    const int64_t at = piece->at + first - piece->first;
     args->weight = step->weights + first;
     args->gradient = step->gradients + first;
     args->n = n;
-    for (int s = 0; s < o->n_states; s++) args->state[s] = flat_of(&o->buffers[s]) + first;
-    args->average = o->average ? flat_of(o->average) + first : NULL;
+    for (int s = 0; s < o->n_states; s++) args->state[s] = flat_of(&o->buffers[s]) + at;
+    args->average = o->average ? flat_of(o->average) + at : NULL;
+}
+
+/* All ranges of a piece in one launch. */
+static err_t update_on_device(const optim_t *o, const optim_step_t *step, const optim_piece_t *piece)
+{
+    optim_args_t args = common_args(o, step);
+    set_range(o, step, piece, piece->first, piece->n, &args);
+    args.spans = piece->spans;
+    args.n_spans = piece->n_spans;
+    args.ratio_at = o->kind == OPTIM_LARS ? device_norm(o, OPTIM_RATIO) : NULL;
+    args.weight_decay = o->options.weight_decay;
+    return o->backend->optim[o->kind](&args);
+}
+
+static err_t update_ranges(const optim_t *o, const optim_step_t *step, const optim_piece_t *piece)
+{
+    optim_args_t args = common_args(o, step);
+    for (int i = 0; i < o->n_ranges; i++) {
+        const optim_range_t *range = &o->ranges[i];
+        int64_t first, n = common_of(range, piece, &first);
+        if (n == 0) continue;
+        args.trust_ratio = trust_ratio(o, range);
+        args.ratio_at = o->kind == OPTIM_LARS ? device_norm(o, OPTIM_RATIO + i) : NULL;
+        set_range(o, step, piece, first, n, &args);
+        args.weight_decay = range->is_weight ? o->options.weight_decay : 0;
+        TRY(o->backend->optim[o->kind](&args));
+    }
+    return ERR_OK;
 }
 
 err_t optim_step(optim_t *o, const optim_step_t *step)
 {
     TRY(measure_norms(o, step));
     if (needs_norms(o) && !o->norms.device && !isfinite(o->gradient_norm)) return ERR_OK;
-    if (o->spans.device && o->n_ranges > 1) {
-        /* All ranges in one launch. */
-        optim_args_t args = common_args(o, step);
-        set_range(o, step, 0, o->n_flat, &args);
-        args.spans = o->spans.device;
-        args.n_spans = o->n_ranges;
-        args.ratio_at = o->kind == OPTIM_LARS ? device_norm(o, OPTIM_RATIO) : NULL;
-        args.weight_decay = o->options.weight_decay;
-        return o->backend->optim[o->kind](&args);
-    }
-    optim_args_t args = common_args(o, step);
-    for (int i = 0; i < o->n_ranges; i++) {
-        const optim_range_t *range = &o->ranges[i];
-        TRY(trust_ratio(o, range, step->weights, &args.trust_ratio));
-        args.ratio_at = o->kind == OPTIM_LARS ? device_norm(o, OPTIM_RATIO + i) : NULL;
-        set_range(o, step, range->first, range->n, &args);
-        args.weight_decay = range->is_weight ? o->options.weight_decay : 0;
-        TRY(o->backend->optim[o->kind](&args));
-    }
+    for (int64_t p = 0; p < o->n_pieces; p++)
+        TRY(o->spans.device && o->n_ranges > 1 ? update_on_device(o, step, &o->pieces[p])
+                                               : update_ranges(o, step, &o->pieces[p]));
     return ERR_OK;
 }
 
@@ -342,14 +462,23 @@ err_t optim_finish(optim_t *o, int64_t step)
 err_t optim_swap_average(optim_t *o, float *weights)
 {
     if (!o->average) return ERR_OK;
-    float *average = flat_of(o->average);
-    if (o->backend->swap) return o->backend->swap(weights, average, o->n_flat);
-    for (int64_t i = 0; i < o->n_flat; i++) {
-        float weight = weights[i];
-        weights[i] = average[i];
-        average[i] = weight;
+    for (int64_t p = 0; p < o->n_pieces; p++) {
+        const optim_piece_t *piece = &o->pieces[p];
+        float *weight = weights + piece->first, *average = flat_of(o->average) + piece->at;
+        if (o->backend->swap) TRY(o->backend->swap(weight, average, piece->n));
+        for (int64_t i = 0; !o->backend->swap && i < piece->n; i++) {
+            const float kept = weight[i];
+            weight[i] = average[i];
+            average[i] = kept;
+        }
     }
     return ERR_OK;
+}
+
+float *optim_state_at(const optim_t *o, int buffer, int64_t at)
+{
+    const optim_piece_t *piece = piece_of(o, at);
+    return (float *)o->buffers[buffer].flat.host + piece->at + at - piece->first;
 }
 
 err_t optim_pull(const optim_t *o)

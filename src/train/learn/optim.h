@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* Optimizers: options, flat state buffers, and one step over all parameters. compute/ops/optim_args.h
- * (optim_args_t) has the formulas. Not collective: every rank applies the same summed gradients. */
+/* Optimizers: options, flat state buffers, and one step over all parameters, or over this rank's where they are shared out.
+ * compute/ops/optim_args.h (optim_args_t) has the formulas. Not collective, unless stated otherwise: every rank applies the
+ * same summed gradients. */
 #ifndef TRAIN_LEARN_OPTIM_H
 #define TRAIN_LEARN_OPTIM_H
 
+#include "cluster/comm/buffer.h"
 #include "compute/graph/graph.h"
 #include "compute/ops/hd_buffer.h"
 #include "text/opt.h"
@@ -16,6 +18,7 @@ typedef struct optim_options {
     bool decay_all;   /* weight decay of all parameters */
     double clip_norm; /* 0: no clipping */
     double ema;       /* decay of the weight average; 0: none */
+    bool shard;       /* share parameters out among the ranks */
 } optim_options_t;
 
 extern const opt_t optim_option_table[];
@@ -29,13 +32,22 @@ double optim_default_rate(const char *optimizer);
 
 enum { OPTIM_MAX_BUFFERS = OPTIM_MAX_STATES + 1 };
 
-/* One flat state buffer, laid out like the graph's trained parameters; checkpoints store it under this name. */
+/* One flat state buffer, laid out like the graph's trained parameters, of which it holds this rank's pieces one after
+ * another; checkpoints store it under this name. */
 typedef struct optim_buffer {
     const char *name; /* "velocity", "square_average", "first_moment", "ema", … */
-    hd_buffer_t flat; /* n_flat_trained floats, initially 0 */
+    hd_buffer_t flat; /* n_own floats, initially 0 */
 } optim_buffer_t;
 
+/* What this rank updates: parameters [first, first + n), whose state is at `at` in the buffers. */
+typedef struct optim_piece {
+    int64_t first, n, at;
+    const optim_span_t *spans; /* on a device, in its memory: the ranges in it */
+    int n_spans;
+} optim_piece_t;
+
 typedef struct optim_range optim_range_t;
+typedef struct optim_cell optim_cell_t;
 
 typedef struct optim {
     optim_kind_t kind;
@@ -46,20 +58,41 @@ typedef struct optim {
     double gradient_scale; /* of that step; below 1 if it was clipped */
     optim_options_t options;
     const backend_t *backend;
-    int64_t n_flat;
+    comm_t *comm;         /* where parameters are shared out; or NULL */
+    comm_slices_t slices; /* the same; size 0: this rank updates all */
+    int64_t n_own;        /* floats in the pieces */
+    int64_t n_pieces;
+    optim_piece_t *pieces; /* ascending */
     int n_ranges;
     int64_t n_longest;     /* of the ranges */
     optim_range_t *ranges; /* consecutive parameters in the flat buffer that are updated alike */
-    /* On a device: the ranges, if there are several or norms are needed; optim_norms_t.out, with clipping or LARS.
-     * The host side of norms has norm and scale of the steps in flight: [BACKEND_SLOTS][OPTIM_RATIO]. */
+    /* On the host, with clipping or LARS: stretches of a range whose squares are summed by one rank, and these sums, of gradients
+     * and for LARS of weights. They do not depend on how parameters are shared out, nor do the norms. */
+    int64_t n_cells;
+    optim_cell_t *cells;
+    double *squares; /* [2][n_cells] */
+    /* On a device: the ranges within each piece, if there are several ranges or norms are needed; optim_norms_t.out, with
+     * clipping or LARS. The host side of norms has norm and scale of the steps in flight: [BACKEND_SLOTS][OPTIM_RATIO]. */
     hd_buffer_t spans, norms;
     float *halted; /* optim_args_t's; NULL on host backends */
 } optim_t;
 
+/* Parameters are shared out in multiples of so many floats. */
+int64_t optim_grain(int64_t n_flat_trained);
+
+/* Bytes of state of a rank that updates n of the parameters. */
+int64_t optim_state_bytes(const optim_t *optim, int64_t n);
+
 /* Weight decay (without decay_all) and LARS's trust ratio apply to parameters of more than one dimension only: not to
- * biases, nor to the scales and shifts of normalization (He et al. 2019, "Bag of tricks", section 3.1). */
-err_t optim_new(const optim_options_t *options, const graph_t *graph, const backend_t *backend,
-                optim_t **out);
+ * biases, nor to the scales and shifts of normalization (He et al. 2019, "Bag of tricks", section 3.1).
+ *
+ *   comm    NULL: this rank updates all parameters. Otherwise each rank has state of its slices alone and updates these;
+ *           gradients of others are not read. Borrowed
+ *   slices  of the trained parameters, with optim_grain; not read without comm
+ *
+ * ERR_USAGE if there are more ranks than slices. Parameters are shared out on host backends only. */
+err_t optim_new(const optim_options_t *options, const graph_t *graph, const backend_t *backend, comm_t *comm,
+                const comm_slices_t *slices, optim_t **out);
 void optim_free(optim_t **optim);
 
 /* Inputs of a step. Weights and gradients are graph_t's flat buffers in the backend's memory, with zeros in
@@ -72,7 +105,8 @@ typedef struct optim_step {
     const float *guard; /* optim_args_t's */
 } optim_step_t;
 
-/* One optimizer step. Allocates nothing and does not wait, so that it can be recorded.
+/* One optimizer step, on the host with clipping or LARS Collective where parameters are shared out. Allocates nothing and
+ * does not wait for a device, so that it can be recorded.
  *
  * Clipping: g ← g · clip_norm/‖g‖ if ‖g‖ over all parameters exceeds clip_norm (Pascanu et al. 2013). With
  * clipping or LARS, a norm that is not finite changes nothing.
@@ -93,9 +127,13 @@ err_t optim_finish(optim_t *optim, int64_t step);
 /* The values of a step that change between launches of a recorded step. */
 void optim_step_values(const optim_t *optim, const optim_step_t *step, backend_step_t *values);
 
-/* Swaps weights and average, to evaluate the average; a second call swaps them back. Does nothing without an
- * average. */
+/* Swaps weights and average of this rank's pieces, to evaluate the average; a second call swaps them back. Does nothing
+ * without an average. */
 err_t optim_swap_average(optim_t *optim, float *weights);
+
+/* The state of parameter `at`, which is in a piece of this rank, on the host side; that of the rest of the piece
+ * follows. */
+float *optim_state_at(const optim_t *optim, int buffer, int64_t at);
 
 /* Copies all buffers from the device to the host side (pull; waits) or back (push). */
 err_t optim_pull(const optim_t *optim);

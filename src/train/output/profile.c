@@ -342,9 +342,10 @@ err_t profile_gather(comm_t *comm, const profile_run_t *run, profile_t *out)
     /* In a step, caches are cold. */
     if (run->sum_sec > 0 && 3 * run->sum_sec < out->sum_sec) out->sum_sec = 3 * run->sum_sec;
     TRY(comm_allreduce(comm, &out->sum_sec, 1, DTYPE_F64, COMM_MIN, "gathering the profile"));
-    double split[] = {sums->data, sums->forward, sums->backward, sums->comm, sums->optimizer, sums->total};
+    double split[] = {sums->data,   sums->forward,   sums->backward, sums->comm,
+                      sums->gather, sums->optimizer, sums->total};
     TRY(average_ranks(comm, split, sizeof split / sizeof split[0], run->n_steps));
-    out->split = (profile_split_t){split[0], split[1], split[2], split[3], split[4], split[5]};
+    out->split = (profile_split_t){split[0], split[1], split[2], split[3], split[4], split[5], split[6]};
     TRY(gather_layers(comm, run->exec, run->n_layer_steps, out));
     if (rcnn_is(exec_graph(run->exec))) { /* the parts of each rank, not averaged */
         const double n = (double)run->n_steps, boxes = run->boxes_sec / n, masks = run->masks_sec / n;
@@ -547,23 +548,30 @@ static void log_layers(const profile_t *p)
 void profile_print(const profile_t *p, bool whole)
 {
     const profile_split_t *s = &p->split;
-    double parts[] = {s->data, s->forward, s->backward, s->comm, s->optimizer, other_sec(s), s->total};
+    const bool halves = s->gather > 0; /* of an allreduce, with the update between them */
+    const struct {
+        const char *name;
+        double sec;
+        bool shown;
+    } parts[] = {{"data wait", s->data, true},
+                 {"forward", s->forward, true},
+                 {"backward", s->backward, true},
+                 {halves ? "reduce-scatter" : "exposed comm", s->comm - s->gather, true},
+                 {"optimizer", s->optimizer, true},
+                 {"allgather", s->gather, halves},
+                 {"other", other_sec(s), true},
+                 {"step", s->total, true}};
     enum { N_PARTS = sizeof parts / sizeof parts[0] };
     char hints[PROFILE_MAX_HINTS][PROFILE_HINT_MAX];
-    table_t t = {.columns = {{NULL, true},
-                             {"data wait"},
-                             {"forward"},
-                             {"backward"},
-                             {"exposed comm"},
-                             {"optimizer"},
-                             {"other"},
-                             {"step"}},
-                 .n_columns = 1 + N_PARTS,
-                 .indent = 2};
+    table_t t = {.columns = {{NULL, true}}, .n_columns = 1, .indent = 2};
+    for (int i = 0; i < N_PARTS; i++)
+        if (parts[i].shown) t.columns[t.n_columns++].heading = parts[i].name;
     table_cell(&t, "ms");
-    for (int i = 0; i < N_PARTS; i++) table_cell(&t, "%.3f", 1e3 * parts[i]);
+    for (int i = 0; i < N_PARTS; i++)
+        if (parts[i].shown) table_cell(&t, "%.3f", 1e3 * parts[i].sec);
     table_cell(&t, "%%");
-    for (int i = 0; i < N_PARTS; i++) table_cell(&t, "%.1f", 100 * parts[i] / s->total);
+    for (int i = 0; i < N_PARTS; i++)
+        if (parts[i].shown) table_cell(&t, "%.1f", 100 * parts[i].sec / s->total);
     log_info("profile, mean of %lld steady step%s on %d rank%s%s", (long long)p->n_steps,
              p->n_steps > 1 ? "s" : "", p->n_ranks, p->n_ranks > 1 ? "s" : "",
              whole ? "" : " (--profile shows layers and hints)");
@@ -629,6 +637,7 @@ void profile_json(const profile_t *p, json_t *j)
     json_real(j, "forward_sec", s->forward);
     json_real(j, "backward_sec", s->backward);
     json_real(j, "exposed_comm_sec", s->comm);
+    if (s->gather > 0) json_real(j, "allgather_sec", s->gather);
     json_real(j, "optimizer_sec", s->optimizer);
     json_real(j, "other_sec", other_sec(s));
     json_real(j, "allreduce_sec", p->sum_sec);

@@ -77,9 +77,9 @@ void profile_parts_print(const profile_parts_t *ranks, int n_ranks);
 void profile_parts_json(const profile_parts_t *ranks, int n_ranks, json_t *j);
 
 /* Seconds of a step; the rest of total is bookkeeping. comm: allreduce time not overlapped with the backward
- * pass, including the wait for slower ranks. */
+ * pass, including the wait for slower ranks; gather: of it, the weight allgather of --shard-optimizer. */
 typedef struct profile_split {
-    double data, forward, backward, comm, optimizer, total;
+    double data, forward, backward, comm, gather, optimizer, total;
 } profile_split_t;
 
 /* A layer's forward or backward: a row of the table. All per step. */

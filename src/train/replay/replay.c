@@ -200,8 +200,9 @@ static err_t compare_check(judge_t *j, const run_event_t *event)
     uint64_t mine, hash = 0;
     char what[96];
     message_t all = {0};
-    TRY(replicas_hash(&j->t->model, j->t->learning.optim, event->with_states, &mine));
     TRY(run_record_read(j->record, event->line, event->n_line, &check));
+    TRY(replicas_hash(&j->t->model, json_get(check, "weights_only") ? NULL : j->t->learning.optim,
+                      event->with_states, &mine));
     if (event->with_states) TRY(compare_rank_states(j, check));
     if (j->differs) return ERR_OK;
     const json_value_t *hashes = json_get(check, "hashes"), *at = hashes ? hashes->first : NULL;
@@ -320,8 +321,9 @@ static err_t judge_start(judge_t *j)
         const json_value_t *check;
         uint64_t mine, hash;
         if (e->kind != RUN_CHECK || e->differs || !is_now(j, e)) continue;
-        TRY(replicas_hash(&j->t->model, j->t->learning.optim, e->with_states, &mine));
         TRY(run_record_read(j->record, e->line, e->n_line, &check));
+        TRY(replicas_hash(&j->t->model, json_get(check, "weights_only") ? NULL : j->t->learning.optim,
+                          e->with_states, &mine));
         j->differs = run_record_hex(json_get(check, "hash"), &hash) && hash != mine;
     }
     if (!j->differs) return ERR_OK;

@@ -46,11 +46,13 @@ static err_t evaluate(trainer_t *t, evaluation_t *out)
     err_t err = trainer_begin_change(t, CHANGE_EVALUATION);
     if (err == ERR_OK) err = optim_swap_average(t->learning.optim, t->model.params.device);
     TRY(comm_agree(t->comm, err, "swapping in the average weights"));
+    if (t->learning.optim->average) TRY(trainer_gather_weights(t));
     TRY(guests_end_change(&t->guests, CHANGE_EVALUATION));
     TRY(t->options->kind->evaluate(&t->task.run, out));
     TRY(guests_begin_change(&t->guests, CHANGE_STEP));
     TRY(comm_agree(t->comm, optim_swap_average(t->learning.optim, t->model.params.device),
                    "swapping the weights back"));
+    if (t->learning.optim->average) TRY(trainer_gather_weights(t));
     for (int i = 0; i < t->task.metrics.n; i++) {
         if (!task_metric_better(t->task.metrics.at[i], out->values[i], t->at.best[i])) continue;
         t->at.best[i] = out->values[i];

@@ -14,7 +14,8 @@ struct trainer;
 /* The cost of one step: seconds by phase, memory blocks allocated, pages touched for the first time. */
 typedef struct step_cost {
     double data, forward, backward, comm, optimizer, total;
-    double shared;       /* of it, waiting for --sync-bn */
+    double gather;       /* of comm, the weight allgather of --shard-optimizer */
+    double shared;       /* of total, waiting for --sync-bn */
     double cpu;          /* of all threads of this process */
     double boxes, masks; /* of detectors, on the host: task_cost_t */
     double end;          /* when it ended, by clock_sec */

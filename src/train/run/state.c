@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* Checkpoints of a run: their contents, and handing them to the writer. Resuming from them is left to resume.c, the
- * file format to store/checkpoint, the model's part of it to train/weights. */
+/* The state of a run: parts that ranks have of it brought together, checkpoints and their contents, and handing them to the
+ * writer. Resuming from them is left to resume.c, the file format to store/checkpoint, the model's part of it to
+ * train/weights. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/hash.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "cluster/session/disk_wait.h"
@@ -37,6 +39,21 @@ err_t trainer_average_states(trainer_t *t)
     TRY(comm_allreduce(t->comm, states, n, DTYPE_F32, COMM_SUM, "averaging running statistics"));
     for (int64_t i = 0; i < n; i++) states[i] /= (float)t->comm->size;
     return hd_buffer_push_all(&t->model.states);
+}
+
+err_t trainer_gather_weights(trainer_t *t)
+{
+    static const char what[] = "weight allgather";
+    const train_learning_t *learning = &t->learning;
+    const optim_t *optim = learning->optim;
+    const bool there = learning->buffer.device != NULL; /* on the GPU */
+    if (!learning->slices.size) return ERR_OK;
+    for (int64_t p = 0; !there && p < optim->n_pieces; p++)
+        TRY(hd_buffer_pull(&t->model.params, (size_t)optim->pieces[p].first * sizeof(float),
+                           (size_t)optim->pieces[p].n * sizeof(float)));
+    TRY(comm_buffer_gather(t->comm, &t->learning.buffer,
+                           there ? t->model.params.device : t->model.params.host, what));
+    return there ? ERR_OK : hd_buffer_push(&t->model.params, 0, (size_t)learning->slices.n * sizeof(float));
 }
 
 err_t trainer_poll_checkpoint(trainer_t *t)
@@ -173,9 +190,8 @@ err_t trainer_begin_change(trainer_t *t, change_t change)
 }
 
 /* Rank 0. */
-static err_t save_on_rank_0(trainer_t *t, bool wait)
+static err_t begin_save(trainer_t *t)
 {
-    double start = clock_sec();
     TRY(ckpt_async_wait(t->saving.writer));
     TRY(trainer_poll_checkpoint(t));
     TRY(hd_buffer_pull_all(&t->model.params));
@@ -183,15 +199,87 @@ static err_t save_on_rank_0(trainer_t *t, bool wait)
     TRY(comm_check_sums(t->comm));
     /* A run that resumes after a kill has the records of all steps before. */
     TRY(metrics_flush(&t->output.records));
-    TRY(submit_checkpoint(t));
+    return submit_checkpoint(t);
+}
+
+static err_t end_save(trainer_t *t, bool wait, double start)
+{
     if (wait) TRY(ckpt_async_wait(t->saving.writer));
     t->saving.stall_sec = clock_sec() - start;
     t->saving.cost_sec = clock_sec() - t->saving.begun_sec;
     return wait ? trainer_poll_checkpoint(t) : ERR_OK;
 }
 
+/* A message of optimizer state: up to so many floats, and their hash. */
+enum { MESSAGE_FLOATS = 1 << 18 };
+typedef struct state_message {
+    uint64_t hash;
+    float values[MESSAGE_FLOATS];
+} state_message_t;
+
+/* Gives rank 0 the state of parameters [first, first + n), which one rank owns. */
+static err_t send_state(trainer_t *t, state_message_t *message, int owner, int buffer, int64_t first,
+                        int64_t n)
+{
+    static const char what[] = "gathering the optimizer's state";
+    const size_t n_bytes = (size_t)n * sizeof *message->values;
+    const int64_t n_sent = (int64_t)(offsetof(state_message_t, values) + n_bytes);
+    err_t err = ERR_OK;
+    if (t->comm->rank == owner) {
+        memcpy(message->values, optim_state_at(t->learning.optim, buffer, first), n_bytes);
+        message->hash = XXH3_64bits(message->values, n_bytes);
+    }
+    if (owner == 0 || (t->comm->rank != owner && t->comm->rank != 0)) return ERR_OK;
+    watchdog_enter(what);
+    if (t->comm->rank == owner)
+        err = t->comm->ops->send(t->comm, message, n_sent, 0);
+    else
+        err = t->comm->ops->receive(t->comm, message, n_sent, owner);
+    return watchdog_leave_with(err, what);
+}
+
+/* Collective. Feeds rank 0's writer with the optimizer's state that is shared out, in the order of the checkpoint's arrays. No
+ * rank holds more of it than its own and a message. After an error of the disk, rank 0 still receives what the others
+ * send. */
+static err_t feed_state(trainer_t *t)
+{
+    const optim_t *optim = t->learning.optim;
+    const graph_t *g = t->model.graph;
+    const bool writes = t->comm->rank == 0;
+    state_message_t *message;
+    err_t failure = ERR_OK, err = mem_new(sizeof *message, "the optimizer's state", &message);
+    TRY_OUT(err, comm_agree(t->comm, err, "gathering the optimizer's state"));
+    for (int64_t i = 0; i < (int64_t)optim->n_buffers * g->n_params; i++) {
+        const graph_param_t *param = &g->params[i % g->n_params];
+        const int buffer = (int)(i / g->n_params);
+        const int64_t end = param->offset + shape_count(param->shape);
+        if (param->frozen) continue;
+        for (int64_t at = param->offset, n; at < end; at += n) {
+            int64_t end_of_slice;
+            const int owner = comm_slices_owner(&optim->slices, at, &end_of_slice);
+            n = (end < end_of_slice ? end : end_of_slice) - at;
+            if (n > MESSAGE_FLOATS) n = MESSAGE_FLOATS;
+            TRY_OUT(err, send_state(t, message, owner, buffer, at, n));
+            if (!writes || failure != ERR_OK) continue;
+            const size_t n_bytes = (size_t)n * sizeof *message->values;
+            const bool intact = message->hash == XXH3_64bits(message->values, n_bytes);
+            failure = ckpt_async_feed(t->saving.writer, intact ? message->values : NULL, n_bytes);
+            if (!intact)
+                failure = err_raise(
+                    ERR_PEER, __FILE__, __LINE__,
+                    "the optimizer's state of rank %d on %s changed on its way to rank 0; if this happens "
+                    "again, test the memory and the network of both hosts",
+                    owner, t->comm->places[owner].host);
+        }
+    }
+out:
+    mem_free(&message);
+    return err == ERR_OK ? failure : err;
+}
+
 err_t trainer_checkpoint(trainer_t *t, bool wait)
 {
+    const bool writes = t->comm->rank == 0;
     ASSERT(!t->steps.ahead);
     TRY(guests_before_save(&t->guests, wait || t->at.batch == 0 || t->at.step == t->steps.n));
     watchdog_phase("writing the checkpoint of step %lld", (long long)t->at.step);
@@ -200,7 +288,14 @@ err_t trainer_checkpoint(trainer_t *t, bool wait)
     t->saving.last_step = t->at.step;
     TRY(trainer_average_states(t));
     TRY(guests_verify(&t->guests, true));
-    err_t err = t->comm->rank == 0 ? save_on_rank_0(t, wait || !t->options->checkpoint_async) : ERR_OK;
+    const double begun = clock_sec();
+    err_t err = writes ? begin_save(t) : ERR_OK;
+    if (t->learning.slices.size) {
+        if (!writes) err = optim_pull(t->learning.optim);
+        TRY(comm_agree(t->comm, err, "writing a checkpoint"));
+        err = feed_state(t);
+    }
+    if (writes && err == ERR_OK) err = end_save(t, wait || !t->options->checkpoint_async, begun);
     t->saving.last_sec = clock_sec();
     err = comm_agree(t->comm, err, "writing a checkpoint");
     trace_add(TRACE_TRAINING, &(trace_span_t){"checkpoint", "phase", start, clock_sec(), t->at.step - 1, 0});

@@ -25,7 +25,7 @@ static float *step_tail(const trainer_t *t, int64_t number)
 
 static float *step_device_tail(const trainer_t *t)
 {
-    return (float *)t->learning.grads.device + t->model.graph->n_flat_trained;
+    return (float *)t->learning.grads.device + t->learning.tail;
 }
 
 static bool step_on_device(const trainer_t *t)
@@ -33,7 +33,7 @@ static bool step_on_device(const trainer_t *t)
     return t->steps.plan.way != STEP_ON_HOST;
 }
 
-enum { MARK_BEGIN, MARK_FORWARD, MARK_BACKWARD, MARK_COMM, MARK_UPDATE, STEP_MARKS };
+enum { MARK_BEGIN, MARK_FORWARD, MARK_BACKWARD, MARK_COMM, MARK_UPDATE, MARK_GATHER, STEP_MARKS };
 
 /* The backend's mark at the end of a step that needs no host, outside of its recording; valid until the step
  * after the next has begun. */
@@ -293,7 +293,7 @@ static err_t sum_gradients(train_step_t *step)
 {
     trainer_t *t = step->t;
     train_learning_t *learning = &t->learning;
-    const int64_t count = t->model.graph->n_flat_trained + learning->n_tail;
+    const int64_t count = learning->tail + learning->n_tail;
     step->begun_comm = clock_sec();
     switch (t->steps.plan.sum) {
     case SUM_NOTHING:
@@ -335,7 +335,9 @@ static err_t run_through(void *context)
     TRY(sum_gradients(step));
     optim_step_t update = update_of(step);
     TRY(optim_step(learning->optim, &update));
-    TRY(step_note(step->t, step->number, MARK_UPDATE, &step->end));
+    TRY(step_note(step->t, step->number, MARK_UPDATE, &step->begun_gather));
+    TRY(trainer_gather_weights(step->t));
+    TRY(step_note(step->t, step->number, MARK_GATHER, &step->end));
     return hd_buffer_pull_begin(&learning->tails[step_slot(step->number)], 0,
                                 (size_t)learning->n_tail * sizeof(float));
 }
@@ -446,10 +448,17 @@ static err_t update_weights(train_step_t *step)
         TRY(trainer_begin_change(t, CHANGE_STEP));
         TRY(agree_on_update(step, optim_step(t->learning.optim, &update)));
         step_slowdown(t, "optimizer", t->input.max_local);
-        TRY(step_note(t, step->number, MARK_UPDATE, &step->end));
+        TRY(step_note(t, step->number, MARK_UPDATE, &step->begun_gather));
+        TRY(trainer_gather_weights(t));
+        TRY(step_note(t, step->number, MARK_GATHER, &step->end));
         TRY(backend_sync(t->runtime.backend));
     }
     return agree_on_update(step, optim_finish(t->learning.optim, step->number));
+}
+
+static const char *sum_name(const trainer_t *t)
+{
+    return t->learning.slices.size ? "reduce-scatter" : "allreduce";
 }
 
 /* A step that follows another in flight takes from the end of that one to its own. */
@@ -459,12 +468,15 @@ static err_t read_device_costs(train_step_t *step)
     step_cost_t *cost = &step->cost;
     step->end = clock_sec();
     if (!t->steps.plan.in_parts) {
-        TRY(step_read_marks(t, MARK_BEGIN, MARK_FORWARD, MARK_UPDATE, step->end, "forward", &cost->forward));
-        TRY(step_read_marks(t, MARK_FORWARD, MARK_BACKWARD, MARK_UPDATE, step->end, "backward",
+        TRY(step_read_marks(t, MARK_BEGIN, MARK_FORWARD, MARK_GATHER, step->end, "forward", &cost->forward));
+        TRY(step_read_marks(t, MARK_FORWARD, MARK_BACKWARD, MARK_GATHER, step->end, "backward",
                             &cost->backward));
     }
-    TRY(step_read_marks(t, MARK_BACKWARD, MARK_COMM, MARK_UPDATE, step->end, "allreduce", &cost->comm));
-    TRY(step_read_marks(t, MARK_COMM, MARK_UPDATE, MARK_UPDATE, step->end, "optimizer", &cost->optimizer));
+    TRY(step_read_marks(t, MARK_BACKWARD, MARK_COMM, MARK_GATHER, step->end, sum_name(t), &cost->comm));
+    TRY(step_read_marks(t, MARK_COMM, MARK_UPDATE, MARK_GATHER, step->end, "optimizer", &cost->optimizer));
+    if (t->learning.slices.size)
+        TRY(step_read_marks(t, MARK_UPDATE, MARK_GATHER, MARK_GATHER, step->end, "allgather", &cost->gather));
+    cost->comm += cost->gather;
     double busy_sec = cost->forward + cost->backward + cost->comm + cost->optimizer;
     cost->total = step->end - step->start;
     if (!step->follows) {
@@ -484,12 +496,17 @@ static err_t read_costs(train_step_t *step)
     if (step_on_device(t)) {
         TRY(read_device_costs(step));
     } else {
-        int64_t n_bytes = (t->model.graph->n_flat_trained + t->learning.n_tail) * (int64_t)sizeof(float);
-        cost->comm = step->begun_update - step->begun_comm;
-        cost->optimizer = step->end - step->begun_update;
+        int64_t n_bytes = (t->learning.tail + t->learning.n_tail) * (int64_t)sizeof(float);
+        const bool shared_out = t->learning.slices.size > 0;
+        cost->gather = shared_out ? step->end - step->begun_gather : 0;
+        cost->comm = step->begun_update - step->begun_comm + cost->gather;
+        cost->optimizer = step->end - step->begun_update - cost->gather;
         cost->total = step->end - step->start;
-        step_trace(step->number, "allreduce", step->begun_comm, step->begun_update, n_bytes);
-        step_trace(step->number, "optimizer", step->begun_update, step->end, 0);
+        step_trace(step->number, sum_name(t), step->begun_comm, step->begun_update, n_bytes);
+        step_trace(step->number, "optimizer", step->begun_update, step->end - cost->gather, 0);
+        if (shared_out)
+            step_trace(step->number, "allgather", step->begun_gather, step->end,
+                       t->learning.slices.n * (int64_t)sizeof(float));
     }
     cost->shared = t->steps.shared_sec;
     cost->end = step->end;

@@ -45,7 +45,7 @@ typedef struct train_step {
     int64_t n_global;
     err_t failure; /* this rank's, behind TAIL_FAILED */
     bool follows;  /* it began before its predecessor had ended */
-    double start, have_data, begun_comm, begun_update, end;
+    double start, have_data, begun_comm, begun_update, begun_gather, end;
     double feed_sec, fed_sec; /* spent fetching the next batch; by its predecessor, if it follows */
     step_cost_t cost;
 } train_step_t;
@@ -85,6 +85,9 @@ err_t trainer_loop(trainer_t *t);
 /* Collective. Runs step t->at.step, and moves t->at past it. ERR_GATE naming step and layer when the loss is not finite.
  * On a GPU the step after it may have begun (t->steps.ahead), unless something is due that needs its weights. */
 err_t trainer_step(trainer_t *t, step_result_t *result);
+
+/* Collective. With --shard-optimizer: gives all ranks the trained weights that each has changed of its own slices. */
+err_t trainer_gather_weights(trainer_t *t);
 
 /* Not collective. At the end of an epoch, after what follows it: moves to the next. */
 void train_next_epoch(train_position_t *at);

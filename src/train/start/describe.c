@@ -53,6 +53,27 @@ static const char *why_threads(const runtime_t *runtime, const thread_choice_t *
     return space;
 }
 
+/* The first ranks have most. */
+static int64_t optimizer_bytes(const trainer_t *t)
+{
+    const comm_slices_t *s = &t->learning.slices;
+    int64_t n = s->size ? 0 : t->model.graph->n_flat_trained, first;
+    for (int64_t b = 0; s->size && b < comm_slices_buckets(s); b++) n += comm_slice(s, b, 0, &first);
+    return optim_state_bytes(t->learning.optim, n);
+}
+
+static void print_optimizer(const trainer_t *t)
+{
+    const int64_t whole = optim_state_bytes(t->learning.optim, t->model.graph->n_flat_trained);
+    if (!t->options->optim.shard) return;
+    if (t->learning.slices.size)
+        log_note("  shards  %s of optimizer state per rank, of %s",
+                 figure_bytes((double)optimizer_bytes(t)).text, figure_bytes((double)whole).text);
+    else
+        log_note("  shards  none: one rank has the whole optimizer state, %s",
+                 figure_bytes((double)whole).text);
+}
+
 static void print_ranks(const trainer_t *t)
 {
     char why[64];
@@ -66,7 +87,7 @@ static void print_ranks(const trainer_t *t)
              t->runtime.n_threads > 1 ? "s" : "",
              why_threads(&t->runtime, &t->model.threads, why, sizeof why), t->runtime.backend->name,
              t->runtime.device, t->comm->ops->name, on_host ? ", " : "", on_host ? path : "",
-             on_host ? " allreduce" : "");
+             on_host ? (t->learning.slices.size ? " reduce-scatter and allgather" : " allreduce") : "");
     if (t->runtime.why[0]) log_note("          not on a GPU: %s", t->runtime.why);
     char cpu[CPU_USE_TEXT_MAX];
     cpu_use_text(&t->model.start_use, cpu);
@@ -228,6 +249,7 @@ err_t trainer_print_header(trainer_t *t)
                  o->weights_names, t->model.imported.prefix[0] ? ", without the prefix '" : "",
                  t->model.imported.prefix, t->model.imported.prefix[0] ? "' of all names" : "",
                  t->model.imported.reinitialized[0] ? "; " : "", t->model.imported.reinitialized);
+    print_optimizer(t);
     log_note("  output  %s", t->output.folder);
     char interval[CHECKPOINT_INTERVAL_TEXT_MAX];
     checkpoint_interval_text(o, t->saving.record.cost_sec, interval);
@@ -368,6 +390,7 @@ err_t trainer_record_run(trainer_t *t)
     json_string(j, "device", t->runtime.backend->name);
     json_string(j, "comm", t->comm->ops->name);
     json_bool(j, "gradients_shared", t->learning.buffer.shared);
+    json_int(j, "optimizer_bytes", optimizer_bytes(t));
     record_allreduce(j, t->comm, &t->learning);
     record_gpus(j, &t->runtime, t->model.recorded.why_not);
     json_object_end(j);

@@ -216,7 +216,9 @@ err_t trainer_open_out(trainer_t *t)
         disk_wait_end();
     }
     /* The writer times out before the ranks that wait for rank 0, so that the error names the disk. */
-    const int64_t n_floats = train_state_floats(t->model.graph, t->learning.optim);
+    const bool shared_out = t->learning.slices.size > 0; /* then its copy has no optimizer state */
+    const int64_t n_floats = shared_out ? t->model.graph->n_flat_params + t->model.graph->n_flat_states
+                                        : train_state_floats(t->model.graph, t->learning.optim);
     if (t->comm->rank == 0 && err == ERR_OK)
         err = opt_config_write(o->groups, train_options_groups(o), train_options_per_run, &t->saving.options);
     if (t->comm->rank == 0 && err == ERR_OK)

@@ -263,13 +263,51 @@ static err_t expect_files(comm_t *comm, const train_input_t *input, const char *
     return content_merge(comm, content, &any);
 }
 
+/* Collective. Rank 0 reads the optimizer's state tensor by tensor, and each rank takes what it holds.
+ *
+ *   checkpoint  rank 0's */
+static err_t restore_state(trainer_t *t, checkpoint_t *checkpoint)
+{
+    static const char what[] = "broadcasting optimizer state";
+    const graph_t *g = t->model.graph;
+    const optim_t *optim = t->learning.optim;
+    int64_t n_longest = 0;
+    float *values = NULL;
+    for (int i = 0; i < g->n_params; i++)
+        if (!g->params[i].frozen && shape_count(g->params[i].shape) > n_longest)
+            n_longest = shape_count(g->params[i].shape);
+    err_t err = mem_new_array(n_longest, sizeof *values, "the optimizer's state", &values);
+    TRY_OUT(err, comm_agree(t->comm, err, what));
+    for (int64_t i = 0; i < (int64_t)optim->n_buffers * g->n_params; i++) {
+        const graph_param_t *param = &g->params[i % g->n_params];
+        const int buffer = (int)(i / g->n_params);
+        const int64_t n = shape_count(param->shape);
+        if (param->frozen) continue;
+        if (checkpoint) err = model_file_read_state(checkpoint, optim, buffer, param, values);
+        TRY_OUT(err, comm_agree(t->comm, err, "loading the checkpoint"));
+        TRY_OUT(err, comm_broadcast(t->comm, values, n * (int64_t)sizeof *values, 0, what));
+        for (int64_t p = 0; p < optim->n_pieces; p++) {
+            const optim_piece_t *piece = &optim->pieces[p];
+            const int64_t first = param->offset > piece->first ? param->offset : piece->first;
+            const int64_t end =
+                param->offset + n < piece->first + piece->n ? param->offset + n : piece->first + piece->n;
+            if (end > first)
+                memcpy(optim_state_at(optim, buffer, first), values + first - param->offset,
+                       (size_t)(end - first) * sizeof *values);
+        }
+    }
+out:
+    mem_free(&values);
+    return err;
+}
+
 err_t trainer_restore(trainer_t *t)
 {
     if (!t->saving.resumed_from[0]) return import_weights(t->comm, t->options, &t->model);
     const graph_t *g = t->model.graph;
     err_t err = ERR_OK;
+    checkpoint_t *checkpoint = NULL;
     if (t->comm->rank == 0) {
-        checkpoint_t *checkpoint = NULL;
         const char *path = t->saving.resumed_from;
         disk_work_begin("reading", path);
         err = checkpoint_open(path, &checkpoint);
@@ -278,16 +316,18 @@ err_t trainer_restore(trainer_t *t)
         if (err == ERR_OK)
             err = model_file_read(checkpoint, g, t->model.params.host, t->model.states.host,
                                   t->learning.optim, NULL);
-        checkpoint_close(&checkpoint);
         disk_wait_end();
         if (err == ERR_OK) read_record(t->saving.resumed_from, t->at.step, &t->saving.record);
     }
-    TRY(comm_agree(t->comm, err, "loading the checkpoint"));
+    err = comm_agree(t->comm, err, "loading the checkpoint");
+    if (err == ERR_OK && t->learning.slices.size) err = restore_state(t, checkpoint);
+    checkpoint_close(&checkpoint);
+    TRY(err);
     TRY(expect_files(t->comm, &t->input, t->saving.resumed_from));
     TRY(comm_broadcast(t->comm, &t->at, sizeof t->at, 0, "broadcasting the position"));
     TRY(comm_broadcast(t->comm, &t->learning.plateau, sizeof t->learning.plateau, 0,
                        "broadcasting the schedule's state"));
-    for (int i = 0; i < t->learning.optim->n_buffers; i++)
+    for (int i = 0; i < t->learning.optim->n_buffers && !t->learning.slices.size; i++)
         TRY(comm_broadcast(t->comm, t->learning.optim->buffers[i].flat.host,
                            g->n_flat_trained * (int64_t)sizeof(float), 0, "broadcasting optimizer state"));
     return comm_broadcast(t->comm, t->model.states.host, g->n_flat_states * (int64_t)sizeof(float), 0,

@@ -244,11 +244,22 @@ static err_t build(trainer_t *t)
     TRY(trainer_build_graph(t));
     const graph_t *graph = t->model.graph;
     TRY(check_norms(o, &t->input, graph, t->comm->size));
-    const size_t n_params = (size_t)graph->n_flat_params * sizeof(float);
+    train_learning_t *l = &t->learning;
+    const bool shares_out = o->optim.shard && t->comm->size > 1;
+    if (shares_out && backend->memory)
+        RAISE(ERR_USAGE, "--shard-optimizer is not available on GPUs yet; drop it, or use --device cpu");
+    if (shares_out)
+        l->slices = comm_slices(t->comm, graph->n_flat_trained, optim_grain(graph->n_flat_trained),
+                                bucket_floats(o->runtime.bucket, graph->n_flat_trained));
+    l->tail = shares_out ? comm_slices_padded(&l->slices) : graph->n_flat_trained;
+    const size_t n_params = (size_t)graph->n_flat_params * sizeof(float),
+                 n_padded = (size_t)l->tail * sizeof(float);
     const size_t n_trained = (size_t)graph->n_flat_trained * sizeof(float);
     const size_t n_states = (size_t)graph->n_flat_states * sizeof(float);
-    TRY(hd_buffer_new(backend, n_params, "weights", &t->model.params));
-    TRY(optim_new(&o->optim, graph, backend, &t->learning.optim));
+    /* Behind the weights, room for an allgather on a GPU. */
+    TRY(hd_buffer_new(backend, n_padded > n_params ? n_padded : n_params, "weights", &t->model.params));
+    t->model.params.n_bytes = n_params;
+    TRY(optim_new(&o->optim, graph, backend, shares_out ? t->comm : NULL, &l->slices, &l->optim));
     if (o->accumulate > 1)
         TRY(backend_alloc(backend, n_trained, "accumulated gradients", &t->learning.accumulated));
     TRY(hd_buffer_new(backend, n_states, "running statistics", &t->model.states));
@@ -343,16 +354,17 @@ err_t trainer_prepare(trainer_t *t)
     train_learning_t *l = &t->learning;
     const backend_t *backend = t->runtime.backend;
     l->n_tail = TAIL_COUNT + t->guests.n_floats;
-    const int64_t n = t->model.graph->n_flat_trained + l->n_tail;
+    const int64_t n = l->tail + l->n_tail;
     const size_t n_bytes = (size_t)n * sizeof(float), n_tail = (size_t)l->n_tail * sizeof(float),
                  offset = n_bytes - n_tail;
     TRY(comm_buffer_new(t->comm, n_bytes, &l->buffer));
     TRY(comm_buffer_choose(t->comm, &l->buffer, n));
     comm_buffer_set_exact(&l->buffer, l->n_tail);
-    l->bucket =
-        (bucket_t){.comm = t->comm,
-                   .buffer = &l->buffer,
-                   .n_min = bucket_floats(t->options->runtime.bucket, t->model.graph->n_flat_trained)};
+    if (l->slices.size) TRY(comm_buffer_share(t->comm, &l->buffer, &l->slices));
+    l->bucket = (bucket_t){.comm = t->comm,
+                           .buffer = &l->buffer,
+                           .n_min = l->slices.size ? l->slices.n_bucket
+                                                   : bucket_floats(t->options->runtime.bucket, l->tail)};
     err_t err = hd_buffer_wrap(backend, n_bytes, "gradients", l->buffer.data, l->buffer.device, &l->grads);
     for (int i = 0; err == ERR_OK && i < BACKEND_SLOTS; i++)
         err = hd_buffer_wrap(backend, n_tail, "a step's totals",
@@ -437,10 +449,15 @@ err_t trainer_begin(trainer_t *t)
     train_learning_t *l = &t->learning;
     err_t err = ERR_OK;
     if (t->options->reproducible) {
-        const virtual_shards_options_t shards = {.n_all = (int)t->options->reproducible,
-                                                 .n_floats = g->n_flat_trained + l->n_tail,
-                                                 .n_hashed = g->n_flat_trained + TASK_N_SUMS,
-                                                 .n_states = g->n_flat_states};
+        const virtual_shards_options_t shards = {
+            .n_all = (int)t->options->reproducible,
+            .slices =
+                l->slices.size ? l->slices : comm_slices(t->comm, g->n_flat_trained, 1, g->n_flat_trained),
+            .shared_out = l->slices.size > 0,
+            .tail = l->tail,
+            .n_tail = l->n_tail,
+            .n_hashed = TASK_N_SUMS,
+            .n_states = g->n_flat_states};
         err = mem_new(sizeof *l->shards, "shards", &l->shards);
         if (err == ERR_OK) err = virtual_shards_open(t->comm, t->runtime.backend, &shards, l->shards);
         if (err == ERR_OK) err = virtual_shards_set_states(l->shards, t->model.states.host);

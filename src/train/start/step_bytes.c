@@ -82,7 +82,7 @@ static err_t prepare(counted_step_t *s)
     int64_t n_pixels = s->batch * shape_count(graph_shape(g, g->inputs[0].value));
     TRY(opt_defaults(&group, 1));
     optim.weight_decay = 1e-4; /* no launch depends on how much */
-    TRY(optim_new(&optim, g, s->backend, &s->optim));
+    TRY(optim_new(&optim, g, s->backend, NULL, NULL, &s->optim));
     TRY(backend_alloc(s->backend, (size_t)g->n_flat_params * sizeof(float), what, &s->params));
     TRY(backend_alloc(s->backend, (size_t)g->n_flat_trained * sizeof(float), what, &s->grads));
     TRY(backend_alloc(s->backend, (size_t)g->n_flat_states * sizeof(float), what, &s->states));

@@ -105,6 +105,7 @@ static err_t make_options(const trial_options_t *request, trial_t *trial)
     o->precision = request->precision;
     o->stem = request->stem;
     o->algorithms = request->algorithms;
+    o->optim.shard = request->shard;
     o->batch = request->batch ? request->batch : TRIAL_BATCH * trial->t.comm->size;
     o->steps = MANY_STEPS;
     o->runtime.timeout_sec = request->timeout_sec;

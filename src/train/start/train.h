@@ -28,6 +28,7 @@ int64_t trial_batch_for(double macs);
 typedef struct trial_options {
     const char *model, *data; /* data as --data; NULL: training's default */
     const char *precision, *algorithms, *stem;
+    bool shard;    /* --shard-optimizer */
     int64_t batch; /* global; 0: TRIAL_BATCH per rank, on the CPU less for large models */
     double timeout_sec;
 } trial_options_t;

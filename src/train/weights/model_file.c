@@ -24,7 +24,7 @@ typedef struct section {
     char folder[FOLDER_MAX_BYTES];
     const graph_param_t *tensors;
     int n;
-    float *flat;
+    float *flat;       /* NULL: shared out among the ranks */
     bool trained_only; /* it has no frozen tensors */
 } section_t;
 
@@ -46,7 +46,7 @@ static int sections_of(const graph_t *g, float *params, float *states, const opt
     for (int i = 0; optim && i < optim->n_buffers; i++) {
         out[n] = (section_t){.tensors = g->params,
                              .n = g->n_params,
-                             .flat = optim->buffers[i].flat.host,
+                             .flat = optim->slices.size ? NULL : optim->buffers[i].flat.host,
                              .trained_only = true};
         snprintf(out[n].folder, sizeof out[n].folder, "/optimizer/%s", optim->buffers[i].name);
         n++;
@@ -70,8 +70,8 @@ static void list_arrays(const section_t *sections, int n_sections, ckpt_array_t 
             const graph_param_t *p = &sections[s].tensors[i];
             if (!has_tensor(&sections[s], i)) continue;
             snprintf(names[n], sizeof names[n], "%.*s/%s", FOLDER_MAX_BYTES - 1, sections[s].folder, p->name);
-            arrays[n] =
-                (ckpt_array_t){names[n], DTYPE_F32, p->shape, sections[s].flat + p->offset, p->meaning};
+            const float *data = sections[s].flat ? sections[s].flat + p->offset : NULL;
+            arrays[n] = (ckpt_array_t){names[n], DTYPE_F32, p->shape, data, p->meaning};
             n++;
         }
 }
@@ -139,7 +139,7 @@ err_t model_file_content(const model_file_t *file, model_content_t *out)
     if (rcnn_is(g) && rcnn_has_masks(g)) *next++ = h5_int("mask_block", rcnn_mask_block(g));
     memcpy(next, file->attrs, (size_t)file->n_attrs * sizeof *attrs);
     next += file->n_attrs;
-    out->n_steady = n_arrays - g->n_states;
+    out->n_steady = file->optim && file->optim->slices.size ? g->n_params : n_arrays - g->n_states;
     out->content = (ckpt_content_t){out->arrays, n_arrays, attrs, (int)(next - attrs)};
     return ERR_OK;
 out:
@@ -165,7 +165,7 @@ err_t model_file_read(checkpoint_t *checkpoint, const graph_t *graph, float *par
         for (int i = 0; i < sections[s].n; i++) {
             const graph_param_t *p = &sections[s].tensors[i];
             array_name_t name;
-            if (!has_tensor(&sections[s], i)) continue;
+            if (!has_tensor(&sections[s], i) || !sections[s].flat) continue;
             snprintf(name, sizeof name, "%.*s/%s", FOLDER_MAX_BYTES - 1, sections[s].folder, p->name);
             TRY(checkpoint_read(checkpoint, name, DTYPE_F32, p->shape, sections[s].flat + p->offset));
         }
@@ -180,6 +180,14 @@ err_t model_file_read(checkpoint_t *checkpoint, const graph_t *graph, float *par
     }
     if (averaged) *averaged = found;
     return ERR_OK;
+}
+
+err_t model_file_read_state(checkpoint_t *checkpoint, const optim_t *optim, int buffer,
+                            const graph_param_t *param, float *out)
+{
+    array_name_t name;
+    snprintf(name, sizeof name, "/optimizer/%s/%s", optim->buffers[buffer].name, param->name);
+    return checkpoint_read(checkpoint, name, DTYPE_F32, param->shape, out);
 }
 
 static err_t read_compute(const checkpoint_t *checkpoint, dtype_t *out)

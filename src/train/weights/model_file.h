@@ -38,11 +38,11 @@ typedef struct model_file {
     int n_attrs;
 } model_file_t;
 
-/* The contents of a checkpoint of this model; arrays point into the flat buffers. Free with
- * model_file_release. */
+/* The contents of a checkpoint of this model; arrays point into the flat buffers. Where the optimizer's state is shared out
+ * among the ranks, its arrays have no data. Free with model_file_release. */
 typedef struct model_content {
     ckpt_content_t content;
-    int n_steady; /* the first arrays: weights and optimizer state, changed only by optimizer steps */
+    int n_steady; /* the first arrays that are here: weights and optimizer state, changed only by optimizer steps */
     void *arrays, *names, *attrs, *frozen;
 } model_content_t;
 err_t model_file_content(const model_file_t *file, model_content_t *out);
@@ -54,9 +54,14 @@ void model_file_release(model_content_t *content);
  *             weights if the checkpoint has one
  *   averaged  whether params are that average; may be NULL
  *
- * ERR_DATA naming an array that is missing or of another shape. */
+ * ERR_DATA naming an array that is missing or of another shape. State that is shared out among the ranks is not read, but by
+ * model_file_read_state. */
 err_t model_file_read(checkpoint_t *checkpoint, const graph_t *graph, float *params, float *states,
                       optim_t *optim, bool *averaged);
+
+/* Reads what the checkpoint has in a buffer of the optimizer for a trained parameter. ERR_DATA as above. */
+err_t model_file_read_state(checkpoint_t *checkpoint, const optim_t *optim, int buffer,
+                            const graph_param_t *param, float *out);
 
 /* Rebuilds the checkpoint's graph and pixel normalization. */
 err_t model_file_graph(const checkpoint_t *checkpoint, graph_t **out, pixel_norm_t *norm);

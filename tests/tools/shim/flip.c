@@ -75,16 +75,16 @@ static void hashed(void *data, size_t n_bytes, uint64_t seed, uint64_t hash)
 WITH_SEED(XXH3_64bits_withSeed)
 WITH_SEED(XXH3_64bits_withSeed_dispatch)
 
-#define PLAIN(name)                                                                                          \
-    uint64_t name(void *data, size_t n_bytes);                                                               \
-    uint64_t name(void *data, size_t n_bytes)                                                                \
+#define UPDATE(name)                                                                                         \
+    int name(void *state, void *data, size_t n_bytes);                                                       \
+    int name(void *state, void *data, size_t n_bytes)                                                        \
     {                                                                                                        \
         NEXT(name)                                                                                           \
         if (n_bytes >= SMALLEST && due("gradients")) flip_bit(data, n_bytes);                                \
-        return next(data, n_bytes);                                                                          \
+        return next(state, data, n_bytes);                                                                   \
     }
-PLAIN(XXH3_64bits)
-PLAIN(XXH3_64bits_dispatch)
+UPDATE(XXH3_64bits_update)
+UPDATE(XXH3_64bits_update_dispatch)
 
 int MPI_Allgather(const void *send, int n, MPI_Datatype from, void *data, int m, MPI_Datatype type,
                   MPI_Comm comm)

@@ -1,0 +1,149 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+# Measures --shard-optimizer, and prints results/shard_optimizer.md. See --help.
+set -euo pipefail
+here=$(cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")" && pwd)
+# shellcheck source=scripts/lib.sh
+. "$here/../lib.sh"
+
+usage() {
+    cat <<'EOF'
+usage: scripts/bench/shard_optimizer.sh [options]
+
+Compares training with and without --shard-optimizer, and prints a Markdown page: memory per rank, images per second in pairs of
+runs, and runs of which a rank is killed and that resume. Needs jq, h5diff, and an otherwise idle machine for about a quarter of an
+hour.
+
+  --pairs N    pairs of runs per row [8]
+  --kills N    runs of which a rank is killed [50]
+  -h, --help   show this help
+EOF
+}
+
+command="scripts/bench/shard_optimizer.sh${*:+ $*}"
+pairs=8 kills=50
+while [[ $# -gt 0 ]]; do
+    case $1 in
+    --pairs) need_value "$@"; whole_number "$1" "$2" 1; pairs=$((10#$2)); shift 2 ;;
+    --kills) need_value "$@"; whole_number "$1" "$2" 0; kills=$((10#$2)); shift 2 ;;
+    *) common_option "$1" ;;
+    esac
+done
+cd "$here/../.."
+for tool in jq h5diff; do
+    command -v "$tool" >/dev/null || die 4 "$tool was not found; scripts/install_deps.sh --test installs it"
+done
+make -s -j "$(nproc)" dptrain >&2 || die 4 "the build failed"
+load=$(cut -d ' ' -f 1-3 /proc/loadavg)
+make_work shard_optimizer
+state=(--optimizer adamw --ema 0.99)
+
+train() { # RANKS ARGUMENTS...
+    mpi_flags "$1"
+    rm -rf "$work/run"
+    mpirun "${MPI_FLAGS[@]}" -np "$1" ./dptrain train --out "$work/run" --threads 1 --data digits --no-eval \
+        --checkpoint-every 1000000 "${@:2}" >"$work/said" 2>&1 || { tail -n 5 "$work/said" >&2; die 4 "training failed"; }
+}
+
+field() { # RECORD FIELD
+    jq -r "select(.record == \"$1\") | $2" "$work/run/metrics.jsonl"
+}
+
+mib() { awk "BEGIN { printf \"%.1f\", $1 / 1048576 }"; }
+
+memory_row() { # RANKS
+    local sharded plain plain_peak
+    train "$1" --model resnet50 --batch $((2 * $1)) --steps 2 --algorithms fixed "${state[@]}"
+    plain=$(field run .topology.optimizer_bytes) plain_peak=$(field end '.peak_memory_bytes[1]')
+    train "$1" --model resnet50 --batch $((2 * $1)) --steps 2 --algorithms fixed "${state[@]}" --shard-optimizer
+    sharded=$(field run .topology.optimizer_bytes)
+    printf '| %s | %s | %s | %s | %s | %s |\n' "$1" "$(mib "$plain")" "$(mib "$sharded")" \
+        "$(awk "BEGIN { printf \"%.4f\", $sharded / $plain }")" "$(mib "$plain_peak")" "$(mib "$(field end '.peak_memory_bytes[1]')")"
+    note "memory on $1 ranks"
+}
+
+speed_row() { # NAME ARGUMENTS...
+    local i way other rates=()
+    for ((i = 0; i < pairs; i++)); do
+        for way in 0 1; do
+            other=$(((way + i) % 2))
+            if ((other)); then train 2 "${@:2}" --shard-optimizer; else train 2 "${@:2}"; fi
+            rates[other]=$(field end .median_images_per_sec)
+        done
+        echo "${rates[0]} ${rates[1]}"
+    done | jq -Rrs --arg name "$1" '
+        def at($q): sort | ((length - 1) * $q) as $i | .[$i | floor] + ($i - ($i | floor)) * (.[$i | ceil] - .[$i | floor]);
+        def two: 1000 * . | round / 1000;
+        [split("\n")[] | select(. != "") | split(" ") | map(tonumber)]
+        | (map(.[1] / .[0])) as $r
+        | "| \($name) | \(map(.[0]) | at(0.5) | round) | \(map(.[1]) | at(0.5) | round) | \($r | at(0.5) | two) (\($r
+            | at(0.25) | two)–\($r | at(0.75) | two)) |"'
+    note "$1"
+}
+
+# Kills a rank in a step whose update is held up, and resumes until the run is over.
+kills_row() {
+    local i starts job victims n_same=0 n_starts=0 part
+    local options=(--model lenet5 --steps 60 --reproducible 2 --checkpoint-every 10 --keep 9 --no-eval --data digits "${state[@]}")
+    mpi_flags 2
+    mpirun "${MPI_FLAGS[@]}" -np 2 ./dptrain train "${options[@]}" --out "$work/whole" >"$work/said" 2>&1
+    for ((i = 0; i < kills; i++)); do
+        rm -rf "$work/run"
+        for ((starts = 1; starts <= 9; starts++)); do
+            n_starts=$((n_starts + 1))
+            mpirun "${MPI_FLAGS[@]}" -np 2 ./dptrain train "${options[@]}" --shard-optimizer --burn optimizer:5 --resume auto \
+                --out "$work/run" >"$work/said" 2>&1 &
+            job=$!
+            # The first two starts are struck.
+            if ((starts <= 2)); then
+                sleep "$(awk -v seed="$i$starts" 'BEGIN { srand(seed); printf "%.3f", 0.9 + 0.9 * rand() }')"
+                mapfile -t victims < <(pgrep -P "$job")
+                ((${#victims[@]} == 0)) || kill -KILL "${victims[i % ${#victims[@]}]}" 2>/dev/null || true
+            fi
+            if wait "$job"; then break; fi
+        done
+        for part in /params /optimizer; do
+            h5diff -q "$work/whole/ckpt-000000000060.h5" "$work/run/ckpt-000000000060.h5" $part $part || continue 2
+        done
+        n_same=$((n_same + 1))
+    done
+    printf '%s of %s runs ended with the bits of an undisturbed run without the option, after %s starts in all.\n' \
+        "$n_same" "$kills" "$n_starts"
+}
+
+cat <<'EOF'
+# The optimizer's state shared out
+
+Training on built-in digits with and without `--shard-optimizer`, one thread per rank.
+
+## Memory per rank
+
+ResNet-50, AdamW with a moving average of the weights, 2 samples per rank; MiB, of the rank that has most. The peak includes a
+checkpoint.
+
+| ranks | state | state, sharded | ratio | peak | peak, sharded |
+|---:|---:|---:|---:|---:|---:|
+EOF
+memory_row 2
+memory_row 4
+printf '\n## Images per second on 2 ranks\n\nMedians of %s runs each, in pairs; the ratio has quartiles.\n\n' "$pairs"
+printf '| | plain | sharded | ratio |\n|---|---:|---:|---:|\n'
+speed_row 'LeNet-5, SGD' --model lenet5 --steps 1500
+speed_row 'LeNet-5, AdamW, average' --model lenet5 --steps 1500 "${state[@]}"
+speed_row 'ResNet-18, batch 16, SGD' --model resnet18 --batch 16 --steps 40 --algorithms fixed
+speed_row 'ResNet-18, batch 16, AdamW, average' --model resnet18 --batch 16 --steps 40 --algorithms fixed "${state[@]}"
+speed_row 'LeNet-5, SGD, by MPI as between hosts' --model lenet5 --steps 1500 --ranks-per-host 1
+speed_row 'LeNet-5, AdamW, average, by MPI as between hosts' --model lenet5 --steps 1500 --ranks-per-host 1 "${state[@]}"
+if ((kills > 0)); then
+    cat <<'EOF'
+
+## Killed ranks
+
+LeNet-5 with `--reproducible 2`, a checkpoint every 10 of 60 steps. A rank is killed at a random time, mostly between reduce-scatter
+and allgather, where an injected slowdown holds it up; the run resumes, and is struck once more.
+
+EOF
+    kills_row
+fi
+printf '\n'
+machine_table "$load" "$command"
