@@ -272,12 +272,12 @@ bool ckpt_async_take(ckpt_async_t *a, ckpt_result_t *out)
     return ended;
 }
 
-/* False when the deadline passed. */
 static bool writes(const ckpt_async_t *a)
 {
     return a->phase == PHASE_COPYING || a->phase == PHASE_WRITING;
 }
 
+/* False when the deadline passed. */
 static bool wait_for_disk(ckpt_async_t *a)
 {
     struct timespec deadline = thread_time_after(ceil(a->timeout_sec));

@@ -75,8 +75,8 @@ typedef struct h5_array {
     int64_t offset, n_bytes;
     /* Of an array that is written. */
     const h5_member_t *members; /* of a compound; ends with a NULL name */
-    const void
-        *data; /* NULL: `read` has it, or the caller has written the bytes, or will, before h5_file_close */
+    /* NULL: `read` has it, or the caller has written the bytes, or will, before h5_file_close. */
+    const void *data;
     /* Reads the next n bytes, which h5_file_put_array writes. NULL: there is nothing to read. */
     err_t (*read)(void *context, size_t n_bytes, void *out);
     void *context;

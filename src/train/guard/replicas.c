@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Guest: --check-replicas: whether all ranks hold the same weights, and the same optimizer state unless it is shared out. Each rank hashes its own, and one
- * allgather of 64-bit hashes compares them; after a difference, which tensors differ and on which ranks. The records keep
- * the hashes, for dptrain replay. */
+/* Guest: --check-replicas: whether all ranks hold the same weights, and the same optimizer state unless it is shared out.
+ * Each rank hashes its own, and one allgather of 64-bit hashes compares them; after a difference, which tensors differ and
+ * on which ranks. The records keep the hashes, for dptrain replay. */
 #include "train/guard/replicas.h"
 
 #include <math.h>

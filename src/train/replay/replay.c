@@ -192,6 +192,13 @@ static err_t compare_rank_states(judge_t *j, const json_value_t *check)
     return ERR_OK;
 }
 
+/* The hash of this machine's state, of what the ranks compared. */
+static err_t hash_as(const judge_t *j, const json_value_t *check, bool with_states, uint64_t *out)
+{
+    const bool weights_only = json_get(check, "weights_only") != NULL;
+    return replicas_hash(&j->t->model, weights_only ? NULL : j->t->learning.optim, with_states, out);
+}
+
 static err_t compare_check(judge_t *j, const run_event_t *event)
 {
     enum { MAX_RANKS = 4096 };
@@ -201,8 +208,7 @@ static err_t compare_check(judge_t *j, const run_event_t *event)
     char what[96];
     message_t all = {0};
     TRY(run_record_read(j->record, event->line, event->n_line, &check));
-    TRY(replicas_hash(&j->t->model, json_get(check, "weights_only") ? NULL : j->t->learning.optim,
-                      event->with_states, &mine));
+    TRY(hash_as(j, check, event->with_states, &mine));
     if (event->with_states) TRY(compare_rank_states(j, check));
     if (j->differs) return ERR_OK;
     const json_value_t *hashes = json_get(check, "hashes"), *at = hashes ? hashes->first : NULL;
@@ -322,8 +328,7 @@ static err_t judge_start(judge_t *j)
         uint64_t mine, hash;
         if (e->kind != RUN_CHECK || e->differs || !is_now(j, e)) continue;
         TRY(run_record_read(j->record, e->line, e->n_line, &check));
-        TRY(replicas_hash(&j->t->model, json_get(check, "weights_only") ? NULL : j->t->learning.optim,
-                          e->with_states, &mine));
+        TRY(hash_as(j, check, e->with_states, &mine));
         j->differs = run_record_hex(json_get(check, "hash"), &hash) && hash != mine;
     }
     if (!j->differs) return ERR_OK;

@@ -53,13 +53,10 @@ static const char *why_threads(const runtime_t *runtime, const thread_choice_t *
     return space;
 }
 
-/* The first ranks have most. */
+/* Of rank 0, which speaks and records: no rank has more. */
 static int64_t optimizer_bytes(const trainer_t *t)
 {
-    const comm_slices_t *s = &t->learning.slices;
-    int64_t n = s->size ? 0 : t->model.graph->n_flat_trained, first;
-    for (int64_t b = 0; s->size && b < comm_slices_buckets(s); b++) n += comm_slice(s, b, 0, &first);
-    return optim_state_bytes(t->learning.optim, n);
+    return optim_state_bytes(t->learning.optim, t->learning.optim->n_own);
 }
 
 static void print_optimizer(const trainer_t *t)
