@@ -8,6 +8,7 @@
  * `test_nccl cuda sums` sums forever, for tests/cli/nccl.bats; with `stall` the last rank soon does something
  * else, with `stall-recorded` in a recorded step. */
 #include <dlfcn.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #ifdef DPTRAIN_CUDA
@@ -244,6 +245,66 @@ static void test_wire(void)
     comm_close(&comm);
 }
 
+/* Checks sums of values plus `little`, of which bf16 keeps nothing beside a number. */
+static int64_t count_wrong_shared(int size, int64_t n_rounded, int round, double little)
+{
+    int64_t n_wrong = 0;
+    for (int64_t i = 0; i < COUNT; i++) {
+        const double sum = expected(size, i, round), off = fabs((double)host[i] - sum);
+        if (i >= n_rounded)
+            n_wrong += (double)host[i] != sum + size * little;
+        else
+            n_wrong += off > size * little || (little > 0 && fabs(sum) >= 4 && off > 0);
+    }
+    return n_wrong;
+}
+
+/* A buffer that is shared out, in a recorded step: two buckets at once, what follows them, then an allgather. */
+static void test_shared(bool wire)
+{
+    enum { N = COUNT - 1000, GRAIN = 256, BUCKET = 70000 };
+    const float little = wire ? 0x1p-10f : 0;
+    const size_t n_bytes = COUNT * sizeof *host;
+    const backend_step_t step = {0};
+    comm_options_t o = options("nccl");
+    o.wire_bf16 = wire;
+    comm_t *comm = open(&o);
+    comm_buffer_t buffer;
+    void *graph = NULL;
+    if (comm->size == 1) {
+        tap_skip("one rank");
+        tap_skip("one rank");
+        comm_close(&comm);
+        return;
+    }
+    const comm_slices_t s = comm_slices(comm, N, GRAIN, BUCKET);
+    const int64_t padded = comm_slices_padded(&s);
+    bool ok = comm_buffer_new(comm, n_bytes, &buffer) == ERR_OK;
+    comm_buffer_set_exact(&buffer, COUNT - padded);
+    ok = ok && comm_buffer_share(comm, &buffer, &s) == ERR_OK && is_zero(&buffer);
+    ok = ok && cuda->graph->begin(0) == ERR_OK;
+    bool recorded = ok && cuda->memory->copy(buffer.device, source, n_bytes) == ERR_OK;
+    for (int64_t at = 0, n = 2 * s.n_bucket; recorded && at < padded; at += n)
+        recorded = comm_buffer_begin(comm, &buffer, at, padded - at < n ? padded - at : n) == ERR_OK;
+    recorded = recorded && comm_buffer_begin(comm, &buffer, padded, COUNT - padded) == ERR_OK &&
+               comm_buffer_finish(comm, &buffer) == ERR_OK &&
+               cuda->memory->copy(result, buffer.device, n_bytes) == ERR_OK &&
+               comm_buffer_gather(comm, &buffer, result, "a test's gather") == ERR_OK;
+    ok = ok && cuda->graph->end(!recorded, &graph) == ERR_OK && graph;
+    OK_ALL(ok && recorded, "a step that shares out %d buckets is recorded%s", (int)comm_slices_buckets(&s),
+           wire ? ", bf16 on the wire" : "");
+    for (int round = 0; ok && round < ROUNDS; round++) {
+        for (int64_t i = 0; i < COUNT; i++) host[i] = value(comm->rank, i, round) + little;
+        ok = cuda->memory->upload(source, host, n_bytes) == ERR_OK && cuda->memory->sync() == ERR_OK &&
+             cuda->graph->launch(graph, 0, &step) == ERR_OK && fetch() &&
+             count_wrong_shared(comm->size, padded, round, little) == 0;
+    }
+    OK_ALL(ok, "and run several times: all ranks get all sums");
+    if (graph) cuda->graph->release(graph);
+    comm_buffer_free(comm, &buffer);
+    comm_close(&comm);
+}
+
 /* A subset has its own NCCL communicator; a single rank needs none. */
 static void test_subset(void)
 {
@@ -407,12 +468,14 @@ int main(int argc, char **argv)
     }
     if (argc > 2)
         return open_device() ? sum_for_ever(strstr(argv[2], "stall"), strstr(argv[2], "recorded")) : 1;
-    tap_plan(1 + 10 + 4 + 3 + 1 + world_size + 4 + 1);
+    tap_plan(1 + 10 + 4 + 3 + 2 * 3 + 1 + world_size + 4 + 1);
     if (!OK_ALL(open_device(), "a device")) MPI_Abort(MPI_COMM_WORLD, 1);
     int64_t n_live = mem_live();
     test_sums();
     test_graph();
     test_wire();
+    test_shared(false);
+    test_shared(true);
     test_subset();
     test_sharing();
     test_wire_refused();

@@ -159,6 +159,12 @@ err_t comm_buffer_gather(comm_t *comm, comm_buffer_t *buffer, float *data, const
     return watchdog_leave_with(buffer->ops->buffer_gather(comm, buffer, data), what);
 }
 
+err_t comm_sum_doubles(comm_t *comm, double *data, int64_t n, const char *what)
+{
+    if (comm->gradients->on_device) return comm->gradients->sum_doubles(comm, data, n);
+    return comm_allreduce(comm, data, n, DTYPE_F64, COMM_SUM, what);
+}
+
 void comm_buffer_free(comm_t *comm, comm_buffer_t *buffer)
 {
     const gradient_ops_t *ops = buffer->ops;

@@ -77,6 +77,10 @@ err_t comm_buffer_share(comm_t *comm, comm_buffer_t *buffer, const comm_slices_t
  * comm_slices_padded floats, and the device's stream waits instead of the host. */
 err_t comm_buffer_gather(comm_t *comm, comm_buffer_t *buffer, float *data, const char *what);
 
+/* Collective. Sums doubles of all ranks in place: in GPU memory with comm_on_device, where the device's stream waits instead of
+ * the host. */
+err_t comm_sum_doubles(comm_t *comm, double *data, int64_t n, const char *what);
+
 /* Not collective, after comm_buffer_new. The last n_exact floats of the buffer, initially 0, are summed in
  * float32 even with --wire bf16. */
 void comm_buffer_set_exact(comm_buffer_t *buffer, int64_t n_exact);

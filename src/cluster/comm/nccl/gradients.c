@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Gradients on GPUs, summed by NCCL: opens and closes the communicator, neither of which may hang; buffers and their
- * allreduce, in pieces on the communication stream, ordered by events. Which pieces, and when, is decided by the caller. */
+ * allreduce, or reduce-scatter and allgather, in pieces on the communication stream, ordered by events. Which pieces, and when,
+ * is decided by the caller. */
 #include <stdio.h>
 #include <string.h>
 
@@ -89,46 +90,44 @@ static err_t block_new(nccl_impl_t *impl, size_t n_bytes, bool *registered, bloc
     return ERR_OK;
 }
 
-static err_t nccl_sum(nccl_impl_t *impl, void *data, int64_t count, ncclDataType_t type)
+typedef enum exchange { SUM_ALL, SUM_SLICES, GATHER_SLICES } exchange_t;
+
+/* One of NCCL's collectives, in place, on the communication stream. Of slices: the rank's own is data + rank * count. */
+static err_t exchange(nccl_impl_t *impl, exchange_t how, void *data, int64_t count, ncclDataType_t type)
 {
-    static const char what[] = "gradient allreduce";
+    const size_t n = (size_t)count, n_bytes = n * (type == ncclDouble ? 8 : type == ncclFloat ? 4 : 2);
+    char *own = (char *)data + (size_t)impl->comm->rank * n_bytes;
+    ncclResult_t status = ncclSuccess;
     TRY(nccl_lock(impl));
-    ncclResult_t status =
-        nccl_lib.AllReduce(data, data, (size_t)count, type, ncclSum, impl->handle, impl->stream);
+    switch (how) {
+    case SUM_ALL:
+        status = nccl_lib.AllReduce(data, data, n, type, ncclSum, impl->handle, impl->stream);
+        break;
+    case SUM_SLICES:
+        status = nccl_lib.ReduceScatter(data, own, n, type, ncclSum, impl->handle, impl->stream);
+        break;
+    case GATHER_SLICES:
+        status = nccl_lib.AllGather(own, data, n, type, impl->handle, impl->stream);
+        break;
+    }
     nccl_unlock(impl);
     /* Later work on the stream must come after it. */
-    return nccl_settle(impl, status, what);
+    return nccl_settle(impl, status, impl->exchange);
 }
 
-static err_t nccl_buffer_begin(comm_t *comm, comm_buffer_t *buffer, int64_t offset, int64_t count)
+/* The communication stream waits for the work on the device's stream so far. */
+static err_t begin_exchange(nccl_impl_t *impl)
 {
-    nccl_impl_t *impl = comm->library;
-    const nccl_buffer_t *own = buffer->owner;
-    float *data = (float *)buffer->device + offset;
-    int64_t n_rounded = 0;
-    if (own->wire.data) {
-        n_rounded = (int64_t)(buffer->n_bytes / sizeof(float)) - buffer->n_exact - offset;
-        n_rounded = n_rounded < 0 ? 0 : n_rounded > count ? count : n_rounded;
-    }
     E_CUDART(cudaEventRecord(impl->begun, impl->device.stream), "marking where gradients are ready");
     E_CUDART(cudaStreamWaitEvent(impl->stream, impl->begun, 0), "waiting for gradients");
     impl->has_begun = true;
-    if (n_rounded > 0) {
-        /* Rounds to bf16 for the transfer; NCCL rounds every partial sum, too. */
-        uint16_t *wire = (uint16_t *)own->wire.data + offset;
-        TRY(impl->device.narrow(data, wire, n_rounded, impl->stream));
-        TRY(nccl_sum(impl, wire, n_rounded, ncclBfloat16));
-        TRY(impl->device.widen(wire, data, n_rounded, impl->stream));
-    }
-    if (n_rounded < count) TRY(nccl_sum(impl, data + n_rounded, count - n_rounded, ncclFloat));
     return ERR_OK;
 }
 
-static err_t nccl_buffer_finish(comm_t *comm, comm_buffer_t *buffer)
+/* The device's stream waits for what was begun. */
+static err_t end_exchange(nccl_impl_t *impl)
 {
-    nccl_impl_t *impl = comm->library;
     enum cudaStreamCaptureStatus recording;
-    (void)buffer;
     if (!impl->has_begun) return ERR_OK;
     impl->has_begun = false;
     /* Marks the end for the watcher thread. In a recorded step this event is recorded each time the step runs,
@@ -137,7 +136,7 @@ static err_t nccl_buffer_finish(comm_t *comm, comm_buffer_t *buffer)
     bool is_recorded = recording != cudaStreamCaptureStatusNone;
     unsigned flags = is_recorded ? cudaEventRecordExternal : cudaEventRecordDefault;
     atomic_store(&impl->is_recorded, is_recorded);
-    atomic_store(&impl->doing, "gradient allreduce");
+    atomic_store(&impl->doing, atomic_load(&impl->exchange));
     E_CUDART(cudaEventRecordWithFlags(impl->watched, impl->stream, flags), "marking the end of a sum");
     /* A recorded step runs any number of times, or never. */
     if (!is_recorded) watchdog_device_entered(atomic_fetch_add(&impl->n_finished, 1) + 1);
@@ -146,25 +145,98 @@ static err_t nccl_buffer_finish(comm_t *comm, comm_buffer_t *buffer)
     return ERR_OK;
 }
 
-/* Sums zeros once: NCCL connects with the first allreduce, which allocates memory and may fail, and only then
- * reports transport and algorithm. Blocks the host, which only the creation of a buffer may do. */
-static err_t sum_once(comm_t *comm, comm_buffer_t *buffer)
+/* Of a bucket that is shared out: wire is its place there, NULL without. */
+static err_t sum_slices(nccl_impl_t *impl, float *data, uint16_t *wire, int64_t length)
+{
+    const int64_t own = impl->comm->rank * length;
+    if (!wire) return exchange(impl, SUM_SLICES, data, length, ncclFloat);
+    TRY(impl->device.narrow(data, wire, impl->comm->size * length, impl->stream));
+    TRY(exchange(impl, SUM_SLICES, wire, length, ncclBfloat16));
+    return impl->device.widen(wire + own, data + own, length, impl->stream);
+}
+
+static err_t nccl_buffer_begin(comm_t *comm, comm_buffer_t *buffer, int64_t offset, int64_t count)
+{
+    nccl_impl_t *impl = comm->library;
+    const nccl_buffer_t *own = buffer->owner;
+    const comm_slices_t *slices = &buffer->slices;
+    float *data = buffer->device;
+    uint16_t *wire = own->wire.data;
+    int64_t n_shared = slices->size ? comm_slices_padded(slices) : 0, n_rounded = 0;
+    TRY(begin_exchange(impl));
+    while (offset < n_shared && count > 0) {
+        const int64_t length = comm_slices_length(slices, offset / slices->n_bucket), n = length * comm->size;
+        ASSERT(offset % slices->n_bucket == 0 && n <= count);
+        TRY(sum_slices(impl, data + offset, wire ? wire + offset : NULL, length));
+        offset += n;
+        count -= n;
+    }
+    if (wire) {
+        n_rounded = (int64_t)(buffer->n_bytes / sizeof(float)) - buffer->n_exact - offset;
+        n_rounded = n_rounded < 0 ? 0 : n_rounded > count ? count : n_rounded;
+    }
+    if (n_rounded > 0) {
+        /* Rounds to bf16 for the transfer; NCCL rounds every partial sum, too. */
+        TRY(impl->device.narrow(data + offset, wire + offset, n_rounded, impl->stream));
+        TRY(exchange(impl, SUM_ALL, wire + offset, n_rounded, ncclBfloat16));
+        TRY(impl->device.widen(wire + offset, data + offset, n_rounded, impl->stream));
+    }
+    if (n_rounded < count)
+        TRY(exchange(impl, SUM_ALL, data + offset + n_rounded, count - n_rounded, ncclFloat));
+    return ERR_OK;
+}
+
+static err_t nccl_buffer_finish(comm_t *comm, comm_buffer_t *buffer)
+{
+    (void)buffer;
+    return end_exchange(comm->library);
+}
+
+static err_t nccl_buffer_gather(comm_t *comm, comm_buffer_t *buffer, float *data)
+{
+    const comm_slices_t *slices = &buffer->slices;
+    TRY(begin_exchange(comm->library));
+    for (int64_t b = 0; b < comm_slices_buckets(slices); b++)
+        TRY(exchange(comm->library, GATHER_SLICES, data + b * slices->n_bucket, comm_slices_length(slices, b),
+                     ncclFloat));
+    return end_exchange(comm->library);
+}
+
+static err_t nccl_sum_doubles(comm_t *comm, double *data, int64_t n)
+{
+    TRY(begin_exchange(comm->library));
+    TRY(exchange(comm->library, SUM_ALL, data, n, ncclDouble));
+    return end_exchange(comm->library);
+}
+
+/* Exchanges zeros once: NCCL connects with the first call of each kind, which allocates memory and may fail, and with the
+ * first allreduce reports transport and algorithm. Blocks the host, which only the creation of a buffer may do. */
+static err_t exchange_once(comm_t *comm, comm_buffer_t *buffer)
 {
     const nccl_impl_t *impl = comm->library;
     cudaError_t status;
     TRY(nccl_buffer_begin(comm, buffer, 0, (int64_t)(buffer->n_bytes / sizeof(float))));
     TRY(nccl_buffer_finish(comm, buffer));
+    if (buffer->slices.size) TRY(nccl_buffer_gather(comm, buffer, buffer->device));
     double sec = comm->options.timeout_sec, end = clock_sec() + sec;
     while ((status = cudaEventQuery(impl->done)) == cudaErrorNotReady) {
         if (clock_sec() > end)
             RAISE(ERR_PEER,
-                  "timed out after %g s in the first gradient allreduce through NCCL; run again with "
+                  "timed out after %g s in the first %s through NCCL; run again with "
                   "NCCL_DEBUG=INFO, or try NCCL_P2P_DISABLE=1",
-                  sec);
+                  sec, impl->exchange);
         clock_sleep(0.0005);
     }
     E_CUDART(status, "summing gradients for the first time");
     return ERR_OK;
+}
+
+/* The buffer is still zero. */
+static err_t nccl_buffer_share(comm_t *comm, comm_buffer_t *buffer)
+{
+    nccl_impl_t *impl = comm->library;
+    atomic_store(&impl->exchange, "exchange of gradients and weights");
+    return exchange_once(comm, buffer);
 }
 
 static err_t nccl_buffer_new(comm_t *comm, size_t n_bytes, comm_buffer_t *out)
@@ -179,7 +251,7 @@ static err_t nccl_buffer_new(comm_t *comm, size_t n_bytes, comm_buffer_t *out)
     *out =
         (comm_buffer_t){.ops = &gradients_nccl, .device = own->floats.data, .n_bytes = n_bytes, .owner = own};
     if (err == ERR_OK && n_bytes >= sizeof(float))
-        err = comm_agree(comm, sum_once(comm, out), "the first sum of gradients");
+        err = comm_agree(comm, exchange_once(comm, out), "the first sum of gradients");
     if (err == ERR_OK) {
         impl->registered = registered && wire_too;
         debug_log_quiet(nccl_lib.reset_debug);
@@ -322,6 +394,7 @@ static err_t open_as(comm_t *comm, const comm_device_t *device, bool is_part)
     impl->comm = comm;
     impl->device = *device;
     impl->is_part = is_part;
+    atomic_init(&impl->exchange, "gradient allreduce");
     atomic_init(&impl->doing, "gradient allreduce");
     pthread_mutex_init(&impl->lock, NULL);
     err_t err;
@@ -371,6 +444,9 @@ const gradient_ops_t gradients_nccl = {
     .buffer_new = nccl_buffer_new,
     .buffer_begin = nccl_buffer_begin,
     .buffer_finish = nccl_buffer_finish,
+    .buffer_share = nccl_buffer_share,
+    .buffer_gather = nccl_buffer_gather,
+    .sum_doubles = nccl_sum_doubles,
     .buffer_free = nccl_buffer_free,
     .check = nccl_check_sums,
     .singles = singles,

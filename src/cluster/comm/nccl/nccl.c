@@ -276,20 +276,20 @@ static void look_for_stuck(nccl_impl_t *impl, stuck_t *s)
         s->progress = progress;
         s->n_finished = n_finished;
         s->waited_sec = 0;
-        if (!impl->is_part) watchdog_device_waits("gradient allreduce", n_finished, 0);
+        if (!impl->is_part) watchdog_device_waits(impl->exchange, n_finished, 0);
         return;
     }
     s->waited_sec = clock_add_gap(s->waited_sec, gap, look_sec);
     double timeout_sec = impl->comm->options.timeout_sec;
     long long sequence = impl->is_recorded ? WATCHDOG_RECORDED : n_finished;
-    if (!impl->is_part) watchdog_device_waits("gradient allreduce", sequence, s->waited_sec);
+    if (!impl->is_part) watchdog_device_waits(impl->exchange, sequence, s->waited_sec);
     if (s->waited_sec < timeout_sec) return;
     /* A subset has no common sequence numbers, and a single rank has no watchdog. */
     if (!impl->is_part && impl->comm->size > 1) {
-        watchdog_device_expired("gradient allreduce", sequence, s->waited_sec - timeout_sec);
+        watchdog_device_expired(impl->exchange, sequence, s->waited_sec - timeout_sec);
         return;
     }
-    log_rank_error("timed out after %g s in \"gradient allreduce\" (the GPU's collective %lld)", timeout_sec,
+    log_rank_error("timed out after %g s in \"%s\" (the GPU's collective %lld)", timeout_sec, impl->exchange,
                    n_finished);
     leave_job(impl);
 }

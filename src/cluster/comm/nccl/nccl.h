@@ -81,9 +81,10 @@ typedef struct nccl_impl {
     bool broken;  /* under lock: NCCL failed, or handle and direct are freed; no more calls */
     bool is_part; /* made by comm_subset: the watchdog counts the parent's calls */
     cudaStream_t stream;
-    cudaEvent_t begun, done; /* for streams to wait on */
-    cudaEvent_t watched;     /* recorded after the last piece, also each time a recorded step runs */
-    bool has_begun;          /* pieces were begun but not finished */
+    cudaEvent_t begun, done;        /* for streams to wait on */
+    cudaEvent_t watched;            /* recorded after the last piece, also each time a recorded step runs */
+    bool has_begun;                 /* pieces were begun but not finished */
+    _Atomic(const char *) exchange; /* of gradients, for messages: what a step waits for */
     atomic_llong n_finished;
     _Atomic(const char *) doing; /* purpose of the last call, for messages */
     atomic_bool is_recorded;     /* the last call was recorded and may run any number of times */
