@@ -191,6 +191,7 @@ const backend_t backend_cuda = {
             [OPTIM_LARS] = cuda_optim_lars,
         },
     .stores_bf16 = true,
+    .squares = cuda_squares,
     .norms = cuda_norms,
     .accumulate = cuda_accumulate,
     .tally = cuda_tally,

@@ -95,6 +95,7 @@ err_t cuda_optim_lars(const optim_args_t *args);
 /* reduce.cu */
 err_t cuda_reduce_open(void);
 void cuda_reduce_close(void);
+err_t cuda_squares(const optim_norms_t *args);
 err_t cuda_norms(const optim_norms_t *args);
 err_t cuda_hash(const void *device, size_t n_bytes, uint64_t seed, uint64_t *out);
 err_t cuda_tally(const float *losses, const int32_t *predictions, const int32_t *labels, int64_t n,

@@ -17,15 +17,15 @@ differences are relative; those of gradients and state to the largest element of
 as each comparison ends, and for those that fail both curves, the first step that differs, and the arrays that differ most.
 
 The ways: cpu; gpu, steps recorded or not; 2 ranks that share a GPU, by --comm mpi; 1 rank with NCCL; 2 ranks with NCCL on
-one GPU, each with its own NCCL_HOSTID; 2, 4, … ranks with NCCL, each with its own GPU, if there are several; a CPU
-checkpoint that resumes on the GPU, and then on the CPU.
+one GPU, each with its own NCCL_HOSTID, and the same with --shard-optimizer; 2, 4, … ranks with NCCL, each with its own GPU,
+if there are several; a CPU checkpoint that resumes on the GPU, and then on the CPU.
 
   --seeds LIST     seeds, separated by commas [3,4,7,8]. With others a value may be so close to a kink (two cells of a
                    pooling window that tie, a ReLU at 0) that another rounding takes the other side: that seed then fails in
                    some ways, an error fails with all seeds. With these seeds and batch 16 none of 8 random changes of all
                    weights, by 6e-7, crossed a kink
   --batch N        samples per step of both models [16]
-  --only LIST      ways, separated by commas: cpu gpu eager mpi nccl1 nccl2 nccl resume [all]
+  --only LIST      ways, separated by commas: cpu gpu eager mpi nccl1 nccl2 shard nccl resume [all]
   --gpus N         number of GPUs [as nvidia-smi says]
   --algorithms A   of the GPU, as in training [measure]
   --data DATA      as in training [digits]
@@ -40,7 +40,7 @@ made, or none could be made.
 EOT
 }
 
-ways=(cpu gpu eager mpi nccl1 nccl2 nccl resume)
+ways=(cpu gpu eager mpi nccl1 nccl2 shard nccl resume)
 seeds='' batch=16 only=${ways[*]} gpus='' algorithms=measure data=digits jobs='' limit=120 budget='' quick=no
 while [[ $# -gt 0 ]]; do
     case $1 in
@@ -165,6 +165,7 @@ train_model() { # WAY SEED FOLDER
     mpi) CUDA_VISIBLE_DEVICES=$first_gpu ranks 2 "$3" "${given[@]}" "${on_gpu[@]}" --share-gpu --comm mpi ;;
     nccl1) ranks 1 "$3" "${given[@]}" "${on_gpu[@]}" --comm nccl ;;
     nccl2) two_hosts "$3" "${given[@]}" "${on_gpu[@]}" --share-gpu --comm nccl ;;
+    shard) two_hosts "$3" "${given[@]}" "${on_gpu[@]}" --share-gpu --comm nccl --shard-optimizer ;;
     nccl*) ranks "${1#nccl-}" "$3" "${given[@]}" "${on_gpu[@]}" --comm nccl ;;
     resume) in_turns "$3" "${given[@]}" ;;
     esac
@@ -212,6 +213,7 @@ label() { # WAY
     mpi) echo "2 ranks on a GPU, MPI" ;;
     nccl1) echo "1 rank, NCCL" ;;
     nccl2) echo "2 ranks on a GPU, NCCL" ;;
+    shard) echo "the same, optimizer shared out" ;;
     nccl-*) echo "${1#nccl-} ranks and GPUs, NCCL" ;;
     resume) echo "CPU, GPU, CPU: resumed" ;;
     esac
@@ -254,7 +256,7 @@ next() { while (($(jobs -rp | wc -l) >= jobs)); do wait -n || true; done; }
 
 left_out=() chosen=()
 for way in $only; do
-    if [[ $way == mpi || $way == nccl* ]] && [[ $can_mpi == no ]]; then
+    if [[ $way == mpi || $way == nccl* || $way == shard ]] && [[ $can_mpi == no ]]; then
         left_out+=("$way: mpirun was not found")
     elif [[ $way != nccl ]]; then
         chosen+=("$way")

@@ -101,6 +101,11 @@ static void test_order(void)
        "a layer larger than a bucket is not cut");
     b = buckets_of(100, 305);
     OK(step(&b, SIZES(0), 305) == ERR_OK && summed(305, SIZES(305)), "without overlap: all at the end");
+    b = buckets_of(100, 405);
+    b.whole = true;
+    OK(step(&b, SIZES(40, 180, 70, 50, 40), 25) == ERR_OK && summed(405, SIZES(200, 100, 105)),
+       "whole buckets, several of a large layer at once");
+    OK(step(&b, SIZES(99, 1), 0) == ERR_OK && summed(100, SIZES(100)), "whole buckets, and nothing left");
 }
 
 /* When each sum begins. */
@@ -154,7 +159,7 @@ static void test_sizes(void)
 
 int main(void)
 {
-    tap_plan(18);
+    tap_plan(20);
     test_sizes();
     test_order();
     test_overlap();

@@ -128,9 +128,9 @@ static void test_kernel(const backend_t *device, int which, int64_t n, int64_t o
     mem_free(&expected);
 }
 
-/* Spans of these lengths, which begin where the last one ended. */
+/* Spans of these lengths, which begin where the last one ended, in cells of at most CELL. */
 static const int64_t span_lengths[] = {1, 15, 0, 17, 8191, 100003, 3, 64};
-enum { N_SPANS = sizeof span_lengths / sizeof span_lengths[0] };
+enum { N_SPANS = sizeof span_lengths / sizeof span_lengths[0], CELL = 5000, MAX_CELLS = 40 };
 static const double clip_norm = 2, trust = 0.02, decay = 0.1, epsilon = 1e-8;
 
 /* optim_norms_t's formulas. */
@@ -153,26 +153,56 @@ static void expect_norms(const float *w, const float *g, bool lars, double out[O
     }
 }
 
-static void run_norms(const backend_t *device, bool lars, const float *w, const float *g, double *out)
+/* Fills cells and groups; returns the number of cells. Only cells i with i % 2 == parity have elements, all with -1. */
+static int cut_spans(optim_span_t *cells, optim_span_t *groups, int parity)
 {
-    hd_buffer_t spans, norms;
-    optim_norms_t args = {
-        .clip_norm = clip_norm, .trust = lars ? trust : 0, .weight_decay = decay, .epsilon = epsilon};
-    must(hd_buffer_new(device, N_SPANS * sizeof(optim_span_t), "spans", &spans), "memory");
-    must(hd_buffer_new(device, (OPTIM_RATIO + N_SPANS) * sizeof(double), "norms", &norms), "memory");
     int64_t first = 0;
-    for (int s = 0; s < N_SPANS; first += span_lengths[s++]) {
-        ((optim_span_t *)spans.host)[s] = (optim_span_t){first, span_lengths[s], s % 3 != 1};
-        if (span_lengths[s] > args.n_longest) args.n_longest = span_lengths[s];
+    int n = 0;
+    for (int s = 0; s < N_SPANS; s++) {
+        groups[s] = (optim_span_t){n, 0, s % 3 != 1};
+        for (int64_t left = span_lengths[s]; left > 0; groups[s].n++) {
+            const int64_t length = left < CELL ? left : CELL;
+            cells[n] = (optim_span_t){first, parity >= 0 && n % 2 != parity ? 0 : length, false};
+            first += length, left -= length, n++;
+        }
     }
-    must(hd_buffer_push_all(&spans), "spans");
-    args.weight = util_device(w), args.gradient = util_device(g);
-    args.spans = spans.device, args.n_spans = N_SPANS, args.out = norms.device;
+    return n;
+}
+
+/* Cells at once, or apart: those of each parity, whose squares are then added. */
+static void run_norms(const backend_t *device, bool lars, bool apart, const float *w, const float *g,
+                      double *out)
+{
+    hd_buffer_t cells, groups, squares, norms;
+    double other[2 * MAX_CELLS] = {0};
+    optim_norms_t args = {.weight = util_device(w),
+                          .gradient = util_device(g),
+                          .n_groups = N_SPANS,
+                          .n_longest = CELL,
+                          .clip_norm = clip_norm,
+                          .trust = lars ? trust : 0,
+                          .weight_decay = decay,
+                          .epsilon = epsilon};
+    must(hd_buffer_new(device, MAX_CELLS * sizeof(optim_span_t), "cells", &cells), "memory");
+    must(hd_buffer_new(device, N_SPANS * sizeof(optim_span_t), "groups", &groups), "memory");
+    must(hd_buffer_new(device, 2 * (MAX_CELLS + N_SPANS) * sizeof(double), "squares", &squares), "memory");
+    must(hd_buffer_new(device, (OPTIM_RATIO + N_SPANS) * sizeof(double), "norms", &norms), "memory");
+    args.cells = cells.device, args.groups = groups.device, args.out = norms.device;
+    args.squares = squares.device, args.sums = args.squares + 2 * MAX_CELLS;
     util_push(device);
+    for (int parity = apart ? 1 : -1; parity >= (apart ? 0 : -1); parity--) {
+        args.n_cells = cut_spans(cells.host, groups.host, parity);
+        must(hd_buffer_push_all(&cells), "cells"), must(hd_buffer_push_all(&groups), "groups");
+        must(device->squares(&args), "squares");
+        must(hd_buffer_pull_all(&squares), "squares");
+        double *sums = squares.host;
+        for (int i = 0; i < 2 * args.n_cells; i++) sums[i] += other[i], other[i] = sums[i];
+    }
+    must(hd_buffer_push_all(&squares), "squares");
     must(device->norms(&args), "norms");
     must(hd_buffer_pull_all(&norms), "norms");
     memcpy(out, norms.host, (size_t)(OPTIM_RATIO + (lars ? N_SPANS : 0)) * sizeof *out);
-    hd_buffer_free(&spans), hd_buffer_free(&norms);
+    hd_buffer_free(&cells), hd_buffer_free(&groups), hd_buffer_free(&squares), hd_buffer_free(&norms);
 }
 
 static void test_norms(const backend_t *device)
@@ -187,21 +217,22 @@ static void test_norms(const backend_t *device)
                                       moved[OPTIM_RATIO + N_SPANS] = {0};
         bool equal = true;
         expect_norms(w, g, lars, expected);
-        run_norms(device, lars, w, g, got);
+        run_norms(device, lars, false, w, g, got);
         for (int i = 0; i < OPTIM_RATIO + N_SPANS; i++)
             equal = equal && fabs(got[i] - expected[i]) <= 1e-12 * expected[i];
         OK(equal, "norm, scale%s of %d spans", lars ? " and trust ratios" : "", (int)N_SPANS);
         memmove(w + 1, w, (size_t)n * sizeof *w), memmove(g + 1, g, (size_t)n * sizeof *g);
-        run_norms(device, lars, w + 1, g + 1, moved);
+        run_norms(device, lars, true, w + 1, g + 1, moved);
         memmove(w, w + 1, (size_t)n * sizeof *w), memmove(g, g + 1, (size_t)n * sizeof *g);
-        OK(memcmp(got, moved, sizeof got) == 0, "bitwise the same at another address");
+        OK(memcmp(got, moved, sizeof got) == 0,
+           "bitwise the same at another address, in cells computed apart");
     }
     double got[OPTIM_RATIO];
     g[7] = 3e38f, g[8] = -2e38f;
-    run_norms(device, false, w, g, got);
+    run_norms(device, false, false, w, g, got);
     OK(isfinite(got[OPTIM_NORM]) && got[OPTIM_SCALE] > 0, "squares beyond float's range do not overflow");
     g[8] = NAN;
-    run_norms(device, false, w, g, got);
+    run_norms(device, false, false, w, g, got);
     OK(isnan(got[OPTIM_NORM]) && isnan(got[OPTIM_SCALE]), "the scale of a norm that is not finite is NaN");
     util_free(&w), util_free(&g);
 }

@@ -173,7 +173,8 @@ typedef struct backend_peak {
  *
  *   tally        totals[0] += Σ losses, totals[1] += number of predictions equal to their labels;
  *                predictions may be NULL
- *   norms        optim_norms_t, in an order that depends only on the spans; does not wait
+ *   squares      fills optim_norms_t.squares, in an order that depends only on lengths of cells; does not wait
+ *   norms        fills .out from .squares, in an order that depends only on the groups; does not wait
  *   swap         exchanges a and b
  *   pixels       images to network input (pixels_args_t)
  *   narrow       rounds as bf16_round does, on the given stream (gradients being reduced, copies of tensors)
@@ -195,6 +196,7 @@ typedef struct backend {
     const op_kernel_t *kernel[OP_KIND_COUNT];
     err_t (*optim[OPTIM_KIND_COUNT])(const optim_args_t *args);
     err_t (*sum_squares)(const float *x, int64_t n, double *out);
+    err_t (*squares)(const optim_norms_t *args);
     err_t (*norms)(const optim_norms_t *args);
     err_t (*accumulate)(void *dst, const void *src, int64_t n, dtype_t dtype);
     err_t (*tally)(const float *losses, const int32_t *predictions, const int32_t *labels, int64_t n,

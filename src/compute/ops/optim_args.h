@@ -34,7 +34,7 @@ enum { OPTIM_MAX_STATES = 2 };
 
 /* A range of the flat buffers. */
 typedef struct optim_span {
-    int64_t first, n; /* multiples of 4 */
+    int64_t first, n; /* for optim_args_t multiples of 4 */
     bool is_weight;   /* has weight decay and a trust ratio; otherwise its decay is 0 and its ratio 1 */
 } optim_span_t;
 
@@ -66,23 +66,27 @@ typedef struct optim_args {
     float *halted;
 } optim_args_t;
 
-/* Values of optim_norms_t.out: the norm of all gradients, their scale, the ratio of span i. */
+/* Values of optim_norms_t.out: the norm of all gradients, their scale, the ratio of group i. */
 enum { OPTIM_NORM, OPTIM_SCALE, OPTIM_RATIO };
 
-/* Gradient norms, the scale that clips them and LARS's trust ratios, in double. All pointers are the
- * device's.
+/* Gradient norms, the scale that clips them and LARS's trust ratios, in double. All pointers are the device's. Squares are summed
+ * cell by cell, so that cells may be computed apart; then the cells of a group.
  *
  *   scale  clip_norm/‖g‖ if clip_norm > 0 and ‖g‖ exceeds it, otherwise 1; NaN if ‖g‖ is not finite
- *   ratio  trust·‖w‖ / (scale·‖g‖ + weight_decay·‖w‖ + epsilon) over the span; 1 if a norm is 0 */
+ *   ratio  trust·‖w‖ / (scale·‖g‖ + weight_decay·‖w‖ + epsilon) over the group; 1 if a norm is 0 */
 typedef struct optim_norms {
     const float *weight, *gradient;
-    const optim_span_t *spans; /* [n_spans], which cover the buffers */
-    int n_spans;
-    int64_t n_longest; /* of the spans */
+    const optim_span_t *cells;  /* [n_cells] of the buffers; an empty one has the sum 0 */
+    const optim_span_t *groups; /* [n_groups]: cells [first, first + n) */
+    int n_cells, n_groups;
+    int64_t n;         /* elements in all cells */
+    int64_t n_longest; /* no cell has more; the order in a cell depends on it */
     double clip_norm;  /* 0: no clipping */
     double trust;      /* 0: no ratios; then weight is not read */
     double weight_decay, epsilon;
-    double *out; /* OPTIM_RATIO + n_spans; without ratios OPTIM_RATIO */
+    double *squares; /* [n_cells] of gradients, then as many of weights, if there are ratios */
+    double *sums;    /* the same of groups; scratch of `norms` */
+    double *out;     /* OPTIM_RATIO + n_groups; without ratios OPTIM_RATIO */
 } optim_norms_t;
 
 #endif

@@ -30,7 +30,8 @@ err_t bucket_ready(void *bucket, int64_t offset, int64_t count)
     bucket_t *b = bucket;
     ASSERT(offset == b->n_ready);
     b->n_ready = offset + count;
-    return b->n_ready - b->n_begun < b->n_min ? ERR_OK : bucket_begin(b, b->n_ready);
+    const int64_t end = b->whole ? b->n_ready - b->n_ready % b->n_min : b->n_ready;
+    return end - b->n_begun < b->n_min ? ERR_OK : bucket_begin(b, end);
 }
 
 void bucket_reset(bucket_t *b)

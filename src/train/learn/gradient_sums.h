@@ -12,7 +12,8 @@
 typedef struct bucket {
     comm_t *comm;
     comm_buffer_t *buffer;
-    int64_t n_min;   /* floats per bucket; the last may have fewer */
+    int64_t n_min;   /* floats per bucket, at least; the last may have fewer */
+    bool whole;      /* n_min exactly: they are shared out (comm_buffer_share) */
     int64_t n_begun; /* floats of this step whose sum has started */
     int64_t n_ready; /* floats of this step that are final */
 } bucket_t;
@@ -21,8 +22,8 @@ typedef struct bucket {
  * few calls, most of which the backward pass hides. */
 int64_t bucket_floats(int64_t n_bytes, int64_t n_gradients);
 
-/* An exec_ready_hook_t whose context is a bucket_t: gradients [offset, offset + count) are final. Starts a
- * bucket once n_min floats are final whose sum has not begun. */
+/* An exec_ready_hook_t whose context is a bucket_t: gradients [offset, offset + count) are final. Starts the next
+ * bucket, or several whole ones, once n_min floats are final whose sum has not begun. */
 err_t bucket_ready(void *bucket, int64_t offset, int64_t count);
 
 /* Forgets the sums that this step has begun: they were to be recorded, and the recording failed. */

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "cluster/comm/device.h"
 #include "text/figure.h"
 
 static const char *const optimizers[] = {"sgd", "nesterov", "adadelta", "adamw", "lars", NULL};
@@ -63,11 +64,6 @@ struct optim_range {
     int64_t first, n;
     bool is_weight; /* subject to weight decay and the trust ratio */
     double gradient_squares, weight_squares;
-};
-
-struct optim_cell {
-    int64_t first, n;
-    int range;
 };
 
 static const traits_t *traits_of(const char *optimizer)
@@ -170,21 +166,36 @@ static err_t make_pieces(optim_t *o, const graph_t *graph)
     return ERR_OK;
 }
 
+static const optim_piece_t *piece_of(const optim_t *o, int64_t at)
+{
+    for (int64_t p = 0; p < o->n_pieces; p++)
+        if (at >= o->pieces[p].first && at < o->pieces[p].first + o->pieces[p].n) return &o->pieces[p];
+    return NULL;
+}
+
 /* Cuts ranges at the multiples at which parameters may be shared out. */
 static err_t make_cells(optim_t *o, int64_t n_flat)
 {
-    const int64_t grain = optim_grain(n_flat);
-    const bool wanted = needs_norms(o) && !o->backend->memory;
-    if (!wanted) return ERR_OK;
-    TRY(mem_new_array(n_flat / grain + 1 + o->n_ranges, sizeof *o->cells, "gradient norms", &o->cells));
+    const int64_t grain = o->grain = optim_grain(n_flat), most = n_flat / grain + 1 + o->n_ranges;
+    if (!needs_norms(o)) return ERR_OK;
+    TRY(hd_buffer_new(o->backend, (size_t)most * sizeof(optim_span_t), "gradient norms", &o->cells));
+    TRY(hd_buffer_new(o->backend, (size_t)o->n_ranges * sizeof(optim_span_t), "gradient norms", &o->groups));
+    optim_span_t *cells = o->cells.host, *groups = o->groups.host;
     for (int r = 0; r < o->n_ranges; r++) {
         const int64_t end = o->ranges[r].first + o->ranges[r].n;
+        groups[r] = (optim_span_t){.first = o->n_cells, .is_weight = o->ranges[r].is_weight};
         for (int64_t at = o->ranges[r].first, next; at < end; at = next) {
             next = (at / grain + 1) * grain < end ? (at / grain + 1) * grain : end;
-            o->cells[o->n_cells++] = (optim_cell_t){at, next - at, r};
+            const int64_t n = piece_of(o, at) ? next - at : 0;
+            cells[o->n_cells++] = (optim_span_t){.first = at, .n = n};
+            o->n_squared += n;
         }
+        groups[r].n = o->n_cells - groups[r].first;
     }
-    return mem_new_array(2 * o->n_cells, sizeof *o->squares, "gradient norms", &o->squares);
+    TRY(hd_buffer_new(o->backend, (size_t)(2 * (o->n_cells + o->n_ranges)) * sizeof(double), "gradient norms",
+                      &o->squares));
+    TRY(hd_buffer_push_all(&o->cells));
+    return hd_buffer_push_all(&o->groups);
 }
 
 /* What a range and a piece have in common: returns its floats. */
@@ -196,7 +207,7 @@ static int64_t common_of(const optim_range_t *range, const optim_piece_t *piece,
     return end > *first ? end - *first : 0;
 }
 
-/* What a device needs to compute norms and to update all ranges of a piece at once. */
+/* What a device needs to update all ranges of a piece at once, and for norms. */
 static err_t make_device_ranges(optim_t *o)
 {
     const backend_t *backend = o->backend;
@@ -205,7 +216,7 @@ static err_t make_device_ranges(optim_t *o)
     if (needs_norms(o))
         TRY(hd_buffer_new(backend, (size_t)(BACKEND_SLOTS * OPTIM_RATIO + o->n_ranges) * sizeof(double),
                           "gradient norms", &o->norms));
-    if (!needs_norms(o) && o->n_ranges < 2) return ERR_OK;
+    if (o->n_ranges < 2) return ERR_OK;
     TRY(hd_buffer_new(backend, (size_t)(o->n_ranges + o->n_pieces) * sizeof(optim_span_t), "the optimizer",
                       &o->spans));
     optim_span_t *spans = o->spans.host;
@@ -217,8 +228,7 @@ static err_t make_device_ranges(optim_t *o)
             if (n == 0) continue;
             *spans++ =
                 (optim_span_t){.first = first - piece->first, .n = n, .is_weight = o->ranges[i].is_weight};
-            if (n > o->n_longest) o->n_longest = n;
-            piece->n_spans++;
+            if (piece->n_spans++ == 0) piece->first_range = i;
         }
     }
     return hd_buffer_push_all(&o->spans);
@@ -265,12 +275,13 @@ void optim_free(optim_t **optim)
     if (!o) return;
     for (int i = 0; i < o->n_buffers; i++) hd_buffer_free(&o->buffers[i].flat);
     hd_buffer_free(&o->spans);
+    hd_buffer_free(&o->cells);
+    hd_buffer_free(&o->groups);
+    hd_buffer_free(&o->squares);
     hd_buffer_free(&o->norms);
     backend_release(o->backend, &o->halted);
     mem_free(&o->ranges);
     mem_free(&o->pieces);
-    mem_free(&o->cells);
-    mem_free(&o->squares);
     mem_free(optim);
 }
 
@@ -280,60 +291,71 @@ static double *host_norms(const optim_t *o, int64_t step)
     return (double *)o->norms.host + step % BACKEND_SLOTS * OPTIM_RATIO;
 }
 
-static const optim_piece_t *piece_of(const optim_t *o, int64_t at)
+/* Collective where parameters are shared out: each rank has computed its own cells, and 0 for others. */
+static err_t share_squares(optim_t *o, int64_t n)
 {
-    for (int64_t p = 0; p < o->n_pieces; p++)
-        if (at >= o->pieces[p].first && at < o->pieces[p].first + o->pieces[p].n) return &o->pieces[p];
-    return NULL;
+    const size_t n_bytes = (size_t)n * sizeof(double);
+    if (!o->slices.size) return ERR_OK;
+    const bool there = comm_on_device(o->comm);
+    if (!there) TRY(hd_buffer_pull(&o->squares, 0, n_bytes));
+    TRY(comm_sum_doubles(o->comm, there ? o->squares.device : o->squares.host, n, "gradient norms"));
+    return there ? ERR_OK : hd_buffer_push(&o->squares, 0, n_bytes);
 }
 
-/* Collective where parameters are shared out. Each rank sums its own cells. All then add up those of a range in the same
- * order: sums of others are 0 here, and as integers they travel without a change. */
-static err_t sum_cells(optim_t *o, const optim_step_t *step)
+/* Of each cell: gradients, and for LARS weights. */
+static err_t sum_cells(optim_t *o, const optim_norms_t *norms, int64_t n)
 {
-    const bool weights = o->kind == OPTIM_LARS;
-    const int64_t n = (weights ? 2 : 1) * o->n_cells;
-    memset(o->squares, 0, (size_t)n * sizeof *o->squares);
-    for (int64_t i = 0; i < o->n_cells; i++) {
-        const optim_cell_t *cell = &o->cells[i];
-        if (!piece_of(o, cell->first)) continue;
-        TRY(o->backend->sum_squares(step->gradients + cell->first, cell->n, &o->squares[i]));
-        if (weights)
-            TRY(o->backend->sum_squares(step->weights + cell->first, cell->n, &o->squares[o->n_cells + i]));
+    const optim_span_t *cells = norms->cells;
+    for (int64_t i = 0; !o->backend->squares && i < n; i++) {
+        const optim_span_t *cell = &cells[i % o->n_cells];
+        const float *values = i < o->n_cells ? norms->gradient : norms->weight;
+        norms->squares[i] = 0;
+        if (cell->n) TRY(o->backend->sum_squares(values + cell->first, cell->n, &norms->squares[i]));
     }
-    if (o->slices.size) TRY(comm_allreduce(o->comm, o->squares, n, DTYPE_I64, COMM_SUM, "gradient norms"));
-    for (int r = 0; r < o->n_ranges; r++) o->ranges[r].gradient_squares = o->ranges[r].weight_squares = 0;
-    for (int64_t i = 0; i < o->n_cells; i++) {
-        o->ranges[o->cells[i].range].gradient_squares += o->squares[i];
-        if (weights) o->ranges[o->cells[i].range].weight_squares += o->squares[o->n_cells + i];
-    }
-    return ERR_OK;
+    if (o->backend->squares) TRY(o->backend->squares(norms));
+    return share_squares(o, n);
 }
 
-/* Gradient norms and the clipping factor, if needed. */
+/* Gradient norms and the clipping factor, if needed. On a device also the ratios; the host gets the first two when the step
+ * has ended. */
 static err_t measure_norms(optim_t *o, const optim_step_t *step)
 {
-    double limit = o->options.clip_norm, squares = 0;
+    const bool lars = o->kind == OPTIM_LARS;
     if (!needs_norms(o)) return ERR_OK;
+    double *squares = o->squares.device;
+    const optim_norms_t norms = {.weight = step->weights,
+                                 .gradient = step->gradients,
+                                 .cells = o->cells.device,
+                                 .groups = o->groups.device,
+                                 .n_cells = narrow_int(o->n_cells),
+                                 .n_groups = o->n_ranges,
+                                 .n = o->n_squared,
+                                 .n_longest = o->grain,
+                                 .clip_norm = o->options.clip_norm,
+                                 .trust = lars ? o->options.lars_trust : 0,
+                                 .weight_decay = o->options.weight_decay,
+                                 .epsilon = o->options.epsilon,
+                                 .squares = squares,
+                                 .sums = squares + 2 * o->n_cells,
+                                 .out = o->norms.device};
+    TRY(sum_cells(o, &norms, lars ? 2 * o->n_cells : o->n_cells));
     if (o->norms.device) {
-        /* Norms, scale and ratios on the device; the host gets the first two when the step has ended. */
-        const optim_norms_t norms = {.weight = step->weights,
-                                     .gradient = step->gradients,
-                                     .spans = o->spans.device,
-                                     .n_spans = o->n_ranges,
-                                     .n_longest = o->n_longest,
-                                     .clip_norm = o->options.clip_norm,
-                                     .trust = o->kind == OPTIM_LARS ? o->options.lars_trust : 0,
-                                     .weight_decay = o->options.weight_decay,
-                                     .epsilon = o->options.epsilon,
-                                     .out = o->norms.device};
         TRY(o->backend->norms(&norms));
         return o->backend->memory->download(host_norms(o, step->step), o->norms.device,
                                             OPTIM_RATIO * sizeof(double));
     }
-    TRY(sum_cells(o, step));
-    for (int i = 0; i < o->n_ranges; i++) squares += o->ranges[i].gradient_squares;
-    o->gradient_norm = sqrt(squares);
+    double all = 0;
+    for (int r = 0; r < o->n_ranges; r++) {
+        optim_range_t *range = &o->ranges[r];
+        range->gradient_squares = range->weight_squares = 0;
+        for (int64_t i = norms.groups[r].first; i < norms.groups[r].first + norms.groups[r].n; i++) {
+            range->gradient_squares += squares[i];
+            if (lars) range->weight_squares += squares[o->n_cells + i];
+        }
+        all += range->gradient_squares;
+    }
+    const double limit = o->options.clip_norm;
+    o->gradient_norm = sqrt(all);
     o->gradient_scale = limit > 0 && o->gradient_norm > limit ? limit / o->gradient_norm : 1;
     return ERR_OK;
 }
@@ -413,7 +435,7 @@ static err_t update_on_device(const optim_t *o, const optim_step_t *step, const 
     set_range(o, step, piece, piece->first, piece->n, &args);
     args.spans = piece->spans;
     args.n_spans = piece->n_spans;
-    args.ratio_at = o->kind == OPTIM_LARS ? device_norm(o, OPTIM_RATIO) : NULL;
+    args.ratio_at = o->kind == OPTIM_LARS ? device_norm(o, OPTIM_RATIO + piece->first_range) : NULL;
     args.weight_decay = o->options.weight_decay;
     return o->backend->optim[o->kind](&args);
 }
@@ -439,8 +461,8 @@ err_t optim_step(optim_t *o, const optim_step_t *step)
     TRY(measure_norms(o, step));
     if (needs_norms(o) && !o->norms.device && !isfinite(o->gradient_norm)) return ERR_OK;
     for (int64_t p = 0; p < o->n_pieces; p++)
-        TRY(o->spans.device && o->n_ranges > 1 ? update_on_device(o, step, &o->pieces[p])
-                                               : update_ranges(o, step, &o->pieces[p]));
+        TRY(o->spans.device ? update_on_device(o, step, &o->pieces[p])
+                            : update_ranges(o, step, &o->pieces[p]));
     return ERR_OK;
 }
 

@@ -43,11 +43,10 @@ typedef struct optim_buffer {
 typedef struct optim_piece {
     int64_t first, n, at;
     const optim_span_t *spans; /* on a device, in its memory: the ranges in it */
-    int n_spans;
+    int n_spans, first_range;
 } optim_piece_t;
 
 typedef struct optim_range optim_range_t;
-typedef struct optim_cell optim_cell_t;
 
 typedef struct optim {
     optim_kind_t kind;
@@ -64,16 +63,15 @@ typedef struct optim {
     int64_t n_pieces;
     optim_piece_t *pieces; /* ascending */
     int n_ranges;
-    int64_t n_longest;     /* of the ranges */
     optim_range_t *ranges; /* consecutive parameters in the flat buffer that are updated alike */
-    /* On the host, with clipping or LARS: stretches of a range whose squares are summed by one rank, and these sums, of gradients
-     * and for LARS of weights. They do not depend on how parameters are shared out, nor do the norms. */
-    int64_t n_cells;
-    optim_cell_t *cells;
-    double *squares; /* [2][n_cells] */
-    /* On a device: the ranges within each piece, if there are several ranges or norms are needed; optim_norms_t.out, with
-     * clipping or LARS. The host side of norms has norm and scale of the steps in flight: [BACKEND_SLOTS][OPTIM_RATIO]. */
-    hd_buffer_t spans, norms;
+    hd_buffer_t spans;     /* on a device: the ranges within each piece, if there are several ranges */
+    /* With clipping or LARS: optim_norms_t's cells, those of other ranks empty, groups, which are the ranges, and squares. Cells do
+     * not depend on how parameters are shared out, nor do the norms. */
+    hd_buffer_t cells, groups, squares;
+    int64_t n_cells, n_squared, grain; /* elements in the cells; in the longest, at most */
+    /* On a device: optim_norms_t.out. The host side has norm and scale of the steps in flight:
+     * [BACKEND_SLOTS][OPTIM_RATIO]. */
+    hd_buffer_t norms;
     float *halted; /* optim_args_t's; NULL on host backends */
 } optim_t;
 
@@ -90,7 +88,7 @@ int64_t optim_state_bytes(const optim_t *optim, int64_t n);
  *           gradients of others are not read. Borrowed
  *   slices  of the trained parameters, with optim_grain; not read without comm
  *
- * ERR_USAGE if there are more ranks than slices. Parameters are shared out on host backends only. */
+ * ERR_USAGE if there are more ranks than slices. */
 err_t optim_new(const optim_options_t *options, const graph_t *graph, const backend_t *backend, comm_t *comm,
                 const comm_slices_t *slices, optim_t **out);
 void optim_free(optim_t **optim);
@@ -105,8 +103,8 @@ typedef struct optim_step {
     const float *guard; /* optim_args_t's */
 } optim_step_t;
 
-/* One optimizer step, on the host with clipping or LARS Collective where parameters are shared out. Allocates nothing and
- * does not wait for a device, so that it can be recorded.
+/* One optimizer step, with clipping or LARS Collective where parameters are shared out. Allocates nothing; waits for a
+ * device only to sum norms that the communicator sums in host memory, so that it can be recorded otherwise.
  *
  * Clipping: g ← g · clip_norm/‖g‖ if ‖g‖ over all parameters exceeds clip_norm (Pascanu et al. 2013). With
  * clipping or LARS, a norm that is not finite changes nothing.

@@ -292,6 +292,7 @@ err_t trainer_checkpoint(trainer_t *t, bool wait)
     err_t err = writes ? begin_save(t) : ERR_OK;
     if (t->learning.slices.size) {
         if (!writes) err = optim_pull(t->learning.optim);
+        if (!writes && err == ERR_OK) err = comm_check_sums(t->comm);
         TRY(comm_agree(t->comm, err, "writing a checkpoint"));
         err = feed_state(t);
     }

@@ -246,8 +246,6 @@ static err_t build(trainer_t *t)
     TRY(check_norms(o, &t->input, graph, t->comm->size));
     train_learning_t *l = &t->learning;
     const bool shares_out = o->optim.shard && t->comm->size > 1;
-    if (shares_out && backend->memory)
-        RAISE(ERR_USAGE, "--shard-optimizer is not available on GPUs yet; drop it, or use --device cpu");
     if (shares_out)
         l->slices = comm_slices(t->comm, graph->n_flat_trained, optim_grain(graph->n_flat_trained),
                                 bucket_floats(o->runtime.bucket, graph->n_flat_trained));
@@ -364,7 +362,8 @@ err_t trainer_prepare(trainer_t *t)
     l->bucket = (bucket_t){.comm = t->comm,
                            .buffer = &l->buffer,
                            .n_min = l->slices.size ? l->slices.n_bucket
-                                                   : bucket_floats(t->options->runtime.bucket, l->tail)};
+                                                   : bucket_floats(t->options->runtime.bucket, l->tail),
+                           .whole = l->slices.size > 0};
     err_t err = hd_buffer_wrap(backend, n_bytes, "gradients", l->buffer.data, l->buffer.device, &l->grads);
     for (int i = 0; err == ERR_OK && i < BACKEND_SLOTS; i++)
         err = hd_buffer_wrap(backend, n_tail, "a step's totals",
