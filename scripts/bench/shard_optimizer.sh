@@ -5,26 +5,32 @@ set -euo pipefail
 here=$(cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")" && pwd)
 # shellcheck source=scripts/lib.sh
 . "$here/../lib.sh"
+# shellcheck source=scripts/bench/peers/start.sh
+. "$here/peers/start.sh"
+# shellcheck source=tests/cluster/cluster.bash
+. "$here/../../tests/cluster/cluster.bash"
 
 usage() {
     cat <<'EOF'
 usage: scripts/bench/shard_optimizer.sh [options]
 
-Compares training with and without --shard-optimizer, and prints a Markdown page: memory per rank, images per second in pairs of
-runs, and runs of which a rank is killed and that resume. Needs jq, h5diff, and an otherwise idle machine for about a quarter of an
-hour.
+Compares training with and without --shard-optimizer, and prints a Markdown page: memory per rank; images per second in pairs of
+runs, on one host and, for root, on two made of namespaces; PyTorch's ZeroRedundancyOptimizer; and runs of which a rank is killed
+and that resume. Needs jq, h5diff, and an otherwise idle machine for about half an hour.
 
-  --pairs N    pairs of runs per row [8]
-  --kills N    runs of which a rank is killed [50]
-  -h, --help   show this help
+  --pairs N     pairs of runs per row [8]
+  --kills N     runs of which a rank is killed [50]
+  --python CMD  the Python with PyTorch [python3]; without PyTorch that part is left out
+  -h, --help    show this help
 EOF
 }
 
 command="scripts/bench/shard_optimizer.sh${*:+ $*}"
-pairs=8 kills=50
+pairs=8 kills=50 python=python3
 while [[ $# -gt 0 ]]; do
     case $1 in
     --pairs) need_value "$@"; whole_number "$1" "$2" 1; pairs=$((10#$2)); shift 2 ;;
+    --python) need_value "$@"; python=$2; shift 2 ;;
     --kills) need_value "$@"; whole_number "$1" "$2" 0; kills=$((10#$2)); shift 2 ;;
     *) common_option "$1" ;;
     esac
@@ -36,17 +42,22 @@ done
 make -s -j "$(nproc)" dptrain >&2 || die 4 "the build failed"
 load=$(cut -d ' ' -f 1-3 /proc/loadavg)
 make_work shard_optimizer
+run=$work/run
 state=(--optimizer adamw --ema 0.99)
 
-train() { # RANKS ARGUMENTS...
-    mpi_flags "$1"
-    rm -rf "$work/run"
-    mpirun "${MPI_FLAGS[@]}" -np "$1" ./dptrain train --out "$work/run" --threads 1 --data digits --no-eval \
-        --checkpoint-every 1000000 "${@:2}" >"$work/said" 2>&1 || { tail -n 5 "$work/said" >&2; die 4 "training failed"; }
+train() { # RANKS|hosts ARGUMENTS...
+    local given=(train --out "$run" --threads 1 --data digits --no-eval --checkpoint-every 1000000 "${@:2}")
+    rm -rf "$run"
+    if [[ $1 == hosts ]]; then
+        cluster_exec node1 "$PWD/scripts/run.sh" -H node1:1,node2:1 -- "${given[@]}"
+    else
+        mpi_flags "$1"
+        mpirun "${MPI_FLAGS[@]}" -np "$1" ./dptrain "${given[@]}"
+    fi >"$work/said" 2>&1 || { tail -n 5 "$work/said" >&2; die 4 "training failed"; }
 }
 
 field() { # RECORD FIELD
-    jq -r "select(.record == \"$1\") | $2" "$work/run/metrics.jsonl"
+    jq -r "select(.record == \"$1\") | $2" "$run/metrics.jsonl"
 }
 
 mib() { awk "BEGIN { printf \"%.1f\", $1 / 1048576 }"; }
@@ -62,13 +73,13 @@ memory_row() { # RANKS
     note "memory on $1 ranks"
 }
 
-speed_row() { # NAME ARGUMENTS...
-    local i way other rates=()
+# Runs two commands in turn, which print images per second. Prints a row: medians, and the ratio of the second to the first.
+pairs_row() { # NAME COMMAND COMMAND
+    local i way other rates=() commands=("${@:2}")
     for ((i = 0; i < pairs; i++)); do
         for way in 0 1; do
             other=$(((way + i) % 2))
-            if ((other)); then train 2 "${@:2}" --shard-optimizer; else train 2 "${@:2}"; fi
-            rates[other]=$(field end .median_images_per_sec)
+            rates[other]=$("${commands[other]}")
         done
         echo "${rates[0]} ${rates[1]}"
     done | jq -Rrs --arg name "$1" '
@@ -79,6 +90,47 @@ speed_row() { # NAME ARGUMENTS...
         | "| \($name) | \(map(.[0]) | at(0.5) | round) | \(map(.[1]) | at(0.5) | round) | \($r | at(0.5) | two) (\($r
             | at(0.25) | two)–\($r | at(0.75) | two)) |"'
     note "$1"
+}
+
+plain() { train "${speed[@]}" && field end .median_images_per_sec; }
+sharded() { train "${speed[@]}" --shard-optimizer && field end .median_images_per_sec; }
+
+speed_row() { # NAME RANKS|hosts ARGUMENTS...
+    speed=("${@:2}")
+    pairs_row "$1" plain sharded
+}
+
+# LeNet-5 with AdamW on 2 ranks.
+peer() {
+    # A different port in each run, because the previous one may still be closing.
+    MASTER_PORT=$((20000 + RANDOM % 10000)) start 2 "${keep_pages[@]}" "$python" scripts/bench/peers/lenet5_torch.py --ddp --adamw \
+        --lr 0.001 --data "$work/digits" --no-eval --steps 400 --log-every 400 --out "$work/peer" "${peer[@]}"
+    jq .median_images_per_sec "$work/peer"
+}
+
+peer_rows() {
+    local way ways=("" --channels-last --bf16 "--bf16 --channels-last") fused best=0 rate name n_ways=0
+    "$python" -c 'import torch' 2>/dev/null || { echo "Left out: $python has no PyTorch."; return; }
+    export GLOO_SOCKET_IFNAME=lo
+    ./dptrain data synth digits --out "$work/digits" >/dev/null
+    # torch.compile needs a compiler and Python's headers.
+    for way in "${ways[@]}"; do ways+=("$way --compile"); done
+    for fused in "" --fused; do
+        for way in "${ways[@]}"; do
+            read -ra peer <<<"--zero $fused $way"
+            rate=$(peer) || continue
+            note "PyTorch ${peer[*]}: $rate"
+            n_ways=$((n_ways + 1))
+            if awk "BEGIN { exit !($rate > $best) }"; then best=$rate name=${peer[*]}; fi
+        done
+    done
+    printf 'The best of %s ways of PyTorch: `%s`.\n\n' "$n_ways" "$name"
+    printf '| | PyTorch | dptrain, sharded | ratio |\n|---|---:|---:|---:|\n'
+    read -ra peer <<<"$name"
+    speed=(2 --model lenet5 --steps 1500 --optimizer adamw --lr 0.001 --batch 128)
+    pairs_row 'DistributedDataParallel, ZeroRedundancyOptimizer' peer sharded
+    read -ra peer <<<"${name/--zero/}"
+    pairs_row 'DistributedDataParallel, AdamW whole on each rank' peer sharded
 }
 
 # Kills a rank in a step whose update is held up, and resumes until the run is over.
@@ -128,12 +180,30 @@ memory_row 2
 memory_row 4
 printf '\n## Images per second on 2 ranks\n\nMedians of %s runs each, in pairs; the ratio has quartiles.\n\n' "$pairs"
 printf '| | plain | sharded | ratio |\n|---|---:|---:|---:|\n'
-speed_row 'LeNet-5, SGD' --model lenet5 --steps 1500
-speed_row 'LeNet-5, AdamW, average' --model lenet5 --steps 1500 "${state[@]}"
-speed_row 'ResNet-18, batch 16, SGD' --model resnet18 --batch 16 --steps 40 --algorithms fixed
-speed_row 'ResNet-18, batch 16, AdamW, average' --model resnet18 --batch 16 --steps 40 --algorithms fixed "${state[@]}"
-speed_row 'LeNet-5, SGD, by MPI as between hosts' --model lenet5 --steps 1500 --ranks-per-host 1
-speed_row 'LeNet-5, AdamW, average, by MPI as between hosts' --model lenet5 --steps 1500 --ranks-per-host 1 "${state[@]}"
+speed_row 'LeNet-5, SGD' 2 --model lenet5 --steps 1500
+speed_row 'LeNet-5, AdamW, average' 2 --model lenet5 --steps 1500 "${state[@]}"
+speed_row 'ResNet-18, batch 16, SGD' 2 --model resnet18 --batch 16 --steps 40 --algorithms fixed
+speed_row 'ResNet-18, batch 16, AdamW, average' 2 --model resnet18 --batch 16 --steps 40 --algorithms fixed "${state[@]}"
+missing=$(cluster_why)
+if [[ -z $missing ]]; then
+    printf '\n### On two hosts\n\nHosts are namespaces, with a rank each; messages go over TCP.\n\n'
+    printf '| | plain | sharded | ratio |\n|---|---:|---:|---:|\n'
+    cluster_up 2 || die 4 "the hosts did not start"
+    trap '((BASHPID != $$)) || { cluster_down; remove_work; }' EXIT
+    cluster_trust
+    run=$cluster/shared/run
+    speed_row 'LeNet-5, SGD' hosts --model lenet5 --steps 1000
+    speed_row 'LeNet-5, AdamW, average' hosts --model lenet5 --steps 1000 "${state[@]}"
+    cluster_limit 1gbit 64k || die 4 "this kernel has no tbf"
+    speed_row 'LeNet-5, AdamW, average, ports limited to 1 Gbit/s' hosts --model lenet5 --steps 300 "${state[@]}"
+    cluster_down
+    trap '((BASHPID != $$)) || remove_work' EXIT
+    run=$work/run
+else
+    note "no hosts: $missing"
+fi
+printf '\n## Beside PyTorch\n\nLeNet-5, AdamW, 64 samples per rank, 2 ranks, images per second.\n\n'
+peer_rows
 if ((kills > 0)); then
     cat <<'EOF'
 

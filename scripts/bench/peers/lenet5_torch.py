@@ -20,6 +20,7 @@ import time
 import torch
 import torch.distributed as dist
 import torch.nn.functional as F
+from torch.distributed.optim import ZeroRedundancyOptimizer
 
 
 class LeNet5(torch.nn.Module):
@@ -113,23 +114,27 @@ def tuned(args, model):
     return torch.compile(net) if args.compile else net
 
 
-def sgd(args, model, lr):
-    fused = {"fused": True} if args.fused else {}
-    return torch.optim.SGD(model.parameters(), lr=lr, momentum=0.9, **fused)
+def optimizer(args, model, lr):
+    kind, more = (torch.optim.AdamW, {}) if args.adamw else (torch.optim.SGD, {"momentum": 0.9})
+    if args.fused:
+        more["fused"] = True
+    if args.zero:
+        return ZeroRedundancyOptimizer(model.parameters(), kind, parameters_as_bucket_view=True, lr=lr, **more)
+    return kind(model.parameters(), lr=lr, **more)
 
 
-def timed(args, fetch, net, optimizer):
+def timed(args, fetch, net, update):
     """Runs args.steps steps. Yields after each the lists so far: seconds, CPU seconds, page faults, losses."""
     costs = {"sec": [], "cpu_sec": [], "faults": [], "loss": []}
     for _ in range(args.steps):
         faults = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
         begin, begin_cpu = time.perf_counter(), time.process_time()
         x, label = fetch()
-        optimizer.zero_grad(set_to_none=not args.ddp)
+        update.zero_grad(set_to_none=not args.ddp)
         with torch.autocast("cpu", dtype=torch.bfloat16, enabled=args.bf16):
             loss = F.cross_entropy(net(x), label)
         loss.backward()
-        optimizer.step()
+        update.step()
         costs["loss"].append(loss.item())
         costs["sec"].append(time.perf_counter() - begin)
         costs["cpu_sec"].append(time.process_time() - begin_cpu)
@@ -161,7 +166,7 @@ def train(args, rank, size):
     data = Dataset(args.data, "train")
     model = LeNet5().to(memory_format=memory_format)
     indices = batches(len(data.labels), args.batch, rank, size, args.seed)
-    steps = timed(args, lambda: data.batch(next(indices), memory_format), tuned(args, model), sgd(args, model, args.lr))
+    steps = timed(args, lambda: data.batch(next(indices), memory_format), tuned(args, model), optimizer(args, model, args.lr))
     for step, costs in enumerate(steps, 1):
         if rank == 0 and step % args.log_every == 0:
             block = slice(step - args.log_every, step)
@@ -181,7 +186,9 @@ def parse(parser):
     parser.add_argument("--ddp", action="store_true", help="several ranks: DistributedDataParallel over gloo")
     parser.add_argument("--channels-last", action="store_true", help="NHWC instead of NCHW")
     parser.add_argument("--bf16", action="store_true", help="torch.autocast with bfloat16")
-    parser.add_argument("--fused", action="store_true", help="the fused SGD of PyTorch 2.4 and later")
+    parser.add_argument("--fused", action="store_true", help="the fused optimizer of PyTorch 2.4 and later")
+    parser.add_argument("--adamw", action="store_true", help="AdamW instead of SGD")
+    parser.add_argument("--zero", action="store_true", help="with --ddp: ZeroRedundancyOptimizer")
     parser.add_argument("--compile", action="store_true", help="torch.compile, PyTorch 2 and later; needs g++ and Python.h")
     parser.add_argument("--describe", action="store_true", help="print versions and exit")
     parser.add_argument("--out", help="file for the last record, which is also printed")

@@ -85,7 +85,7 @@ def train(args, size):
     model = ResNet(*MODELS[args.model], args.side).to(memory_format=memory_format)
     numbers = itertools.count()
     for costs in lenet5_torch.timed(args, lambda: fetch(pool, labels, next(numbers), args, memory_format),
-                                    lenet5_torch.tuned(args, model), lenet5_torch.sgd(args, model, 0.01)):
+                                    lenet5_torch.tuned(args, model), lenet5_torch.optimizer(args, model, 0.01)):
         pass
     return lenet5_torch.end_record(args, size, costs)
 
