@@ -18,6 +18,7 @@ Compares training with and without --shard-optimizer, and prints a Markdown page
 runs, on one host and, for root, on two made of namespaces; PyTorch's ZeroRedundancyOptimizer; and runs of which a rank is killed
 and that resume. Needs jq, h5diff, and an otherwise idle machine for about half an hour.
 
+  --only LIST   parts, separated by commas: memory speed hosts peers kills [all]
   --pairs N     pairs of runs per row [8]
   --kills N     runs of which a rank is killed [50]
   --python CMD  the Python with PyTorch [python3]; without PyTorch that part is left out
@@ -26,9 +27,14 @@ EOF
 }
 
 command="scripts/bench/shard_optimizer.sh${*:+ $*}"
-pairs=8 kills=50 python=python3
+pairs=8 kills=50 python=python3 only=memory,speed,hosts,peers,kills
 while [[ $# -gt 0 ]]; do
     case $1 in
+    --only)
+        need_value "$@"
+        [[ $2 =~ ^(memory|speed|hosts|peers|kills)(,(memory|speed|hosts|peers|kills))*$ ]] ||
+            die 2 "invalid --only '$2': expected some of memory, speed, hosts, peers and kills, separated by commas"
+        only=$2; shift 2 ;;
     --pairs) need_value "$@"; whole_number "$1" "$2" 1; pairs=$((10#$2)); shift 2 ;;
     --python) need_value "$@"; python=$2; shift 2 ;;
     --kills) need_value "$@"; whole_number "$1" "$2" 0; kills=$((10#$2)); shift 2 ;;
@@ -49,7 +55,7 @@ train() { # RANKS|hosts ARGUMENTS...
     local given=(train --out "$run" --threads 1 --data digits --no-eval --checkpoint-every 1000000 "${@:2}")
     rm -rf "$run"
     if [[ $1 == hosts ]]; then
-        cluster_exec node1 "$PWD/scripts/run.sh" -H node1:1,node2:1 -- "${given[@]}"
+        cluster_exec node1 "$PWD/scripts/run.sh" -H node1:1,node2:1 --bind-to none -- "${given[@]}"
     else
         mpi_flags "$1"
         mpirun "${MPI_FLAGS[@]}" -np "$1" ./dptrain "${given[@]}"
@@ -124,7 +130,7 @@ peer_rows() {
             if awk "BEGIN { exit !($rate > $best) }"; then best=$rate name=${peer[*]}; fi
         done
     done
-    printf 'The best of %s ways of PyTorch: `%s`.\n\n' "$n_ways" "$name"
+    printf 'PyTorch is the best of %s ways: `%s`.\n\n' "$n_ways" "$name"
     printf '| | PyTorch | dptrain, sharded | ratio |\n|---|---:|---:|---:|\n'
     read -ra peer <<<"$name"
     speed=(2 --model lenet5 --steps 1500 --optimizer adamw --lr 0.001 --batch 128)
@@ -163,10 +169,16 @@ kills_row() {
         "$n_same" "$kills" "$n_starts"
 }
 
+wanted() { [[ ,$only, == *,$1,* ]]; }
+
 cat <<'EOF'
 # The optimizer's state shared out
 
-Training on built-in digits with and without `--shard-optimizer`, one thread per rank.
+Training on built-in digits with and without `--shard-optimizer`, one thread per rank. Ratios are medians of pairs of runs, with
+quartiles.
+EOF
+if wanted memory; then
+    cat <<'EOF'
 
 ## Memory per rank
 
@@ -176,17 +188,20 @@ checkpoint.
 | ranks | state | state, sharded | ratio | peak | peak, sharded |
 |---:|---:|---:|---:|---:|---:|
 EOF
-memory_row 2
-memory_row 4
-printf '\n## Images per second on 2 ranks\n\nMedians of %s runs each, in pairs; the ratio has quartiles.\n\n' "$pairs"
-printf '| | plain | sharded | ratio |\n|---|---:|---:|---:|\n'
-speed_row 'LeNet-5, SGD' 2 --model lenet5 --steps 1500
-speed_row 'LeNet-5, AdamW, average' 2 --model lenet5 --steps 1500 "${state[@]}"
-speed_row 'ResNet-18, batch 16, SGD' 2 --model resnet18 --batch 16 --steps 40 --algorithms fixed
-speed_row 'ResNet-18, batch 16, AdamW, average' 2 --model resnet18 --batch 16 --steps 40 --algorithms fixed "${state[@]}"
-missing=$(cluster_why)
-if [[ -z $missing ]]; then
-    printf '\n### On two hosts\n\nHosts are namespaces, with a rank each; messages go over TCP.\n\n'
+    memory_row 2
+    memory_row 4
+fi
+if wanted speed; then
+    printf '\n## Images per second on 2 ranks of a host\n\n%s pairs a row.\n\n| | plain | sharded | ratio |\n|---|---:|---:|---:|\n' "$pairs"
+    speed_row 'LeNet-5, SGD' 2 --model lenet5 --steps 1500
+    speed_row 'LeNet-5, AdamW, average' 2 --model lenet5 --steps 1500 "${state[@]}"
+    speed_row 'ResNet-18, batch 16, SGD' 2 --model resnet18 --batch 16 --steps 40 --algorithms fixed
+    speed_row 'ResNet-18, batch 16, AdamW, average' 2 --model resnet18 --batch 16 --steps 40 --algorithms fixed "${state[@]}"
+fi
+if wanted hosts; then
+    missing=$(cluster_why)
+    [[ -z $missing ]] || die 4 "no hosts: $missing; --only leaves them out"
+    printf '\n## Images per second on two hosts\n\nHosts are namespaces, with a rank each; messages go over TCP. %s pairs a row.\n\n' "$pairs"
     printf '| | plain | sharded | ratio |\n|---|---:|---:|---:|\n'
     cluster_up 2 || die 4 "the hosts did not start"
     trap '((BASHPID != $$)) || { cluster_down; remove_work; }' EXIT
@@ -199,12 +214,12 @@ if [[ -z $missing ]]; then
     cluster_down
     trap '((BASHPID != $$)) || remove_work' EXIT
     run=$work/run
-else
-    note "no hosts: $missing"
 fi
-printf '\n## Beside PyTorch\n\nLeNet-5, AdamW, 64 samples per rank, 2 ranks, images per second.\n\n'
-peer_rows
-if ((kills > 0)); then
+if wanted peers; then
+    printf '\n## Beside PyTorch\n\nLeNet-5, AdamW, 64 samples per rank, 2 ranks, images per second, %s pairs a row. ' "$pairs"
+    peer_rows
+fi
+if wanted kills; then
     cat <<'EOF'
 
 ## Killed ranks
