@@ -269,7 +269,7 @@ static void test_shared(bool wire)
     comm_options_t o = options("nccl");
     o.wire_bf16 = wire;
     comm_t *comm = open(&o);
-    comm_buffer_t buffer;
+    comm_buffer_t buffer, weights = {.device = result};
     void *graph = NULL;
     if (comm->size == 1) {
         tap_skip("one rank");
@@ -281,7 +281,7 @@ static void test_shared(bool wire)
     const int64_t padded = comm_slices_padded(&s);
     bool ok = comm_buffer_new(comm, n_bytes, &buffer) == ERR_OK;
     comm_buffer_set_exact(&buffer, COUNT - padded);
-    ok = ok && comm_buffer_share(comm, &buffer, &s) == ERR_OK && is_zero(&buffer);
+    ok = ok && comm_buffer_share(comm, &buffer, &weights, &s) == ERR_OK && is_zero(&buffer);
     ok = ok && cuda->graph->begin(0) == ERR_OK;
     bool recorded = ok && cuda->memory->copy(buffer.device, source, n_bytes) == ERR_OK;
     for (int64_t at = 0, n = 2 * s.n_bucket; recorded && at < padded; at += n)
@@ -289,7 +289,7 @@ static void test_shared(bool wire)
     recorded = recorded && comm_buffer_begin(comm, &buffer, padded, COUNT - padded) == ERR_OK &&
                comm_buffer_finish(comm, &buffer) == ERR_OK &&
                cuda->memory->copy(result, buffer.device, n_bytes) == ERR_OK &&
-               comm_buffer_gather(comm, &buffer, result, "a test's gather") == ERR_OK;
+               comm_buffer_gather(comm, &buffer, "a test's gather") == ERR_OK;
     ok = ok && cuda->graph->end(!recorded, &graph) == ERR_OK && graph;
     OK_ALL(ok && recorded, "a step that shares out %d buckets is recorded%s", (int)comm_slices_buckets(&s),
            wire ? ", bf16 on the wire" : "");

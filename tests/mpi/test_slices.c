@@ -43,13 +43,12 @@ static bool exchange(comm_t *comm, int64_t n, int round)
 {
     const comm_slices_t s = comm_slices(comm, n, GRAIN, 4 * GRAIN);
     const int64_t padded = comm_slices_padded(&s), n_all = padded + TAIL;
-    comm_buffer_t buffer;
-    float *weights = NULL;
+    comm_buffer_t buffer, shared;
     bool right = covers(&s) && comm_buffer_new(comm, (size_t)n_all * sizeof(float), &buffer) == ERR_OK &&
-                 comm_buffer_share(comm, &buffer, &s) == ERR_OK &&
-                 mem_new_array(padded, sizeof *weights, "a test", &weights) == ERR_OK;
+                 comm_buffer_new(comm, (size_t)n * sizeof(float), &shared) == ERR_OK &&
+                 comm_buffer_share(comm, &buffer, &shared, &s) == ERR_OK;
     if (!right) return false;
-    float *data = buffer.data;
+    float *data = buffer.data, *weights = shared.data;
     for (int again = 0; again < 3; again++) {
         int64_t first, k = comm_slice(&s, 0, comm->rank, &first);
         for (int64_t i = 0; i < n_all; i++)
@@ -63,12 +62,12 @@ static bool exchange(comm_t *comm, int64_t n, int round)
         }
         for (int64_t i = 0; i < n; i++)
             weights[i] = i >= first && i < first + k ? 1000.0f + (float)(i + again) : -1;
-        right &= comm_buffer_gather(comm, &buffer, weights, "a test's gather") == ERR_OK;
+        right &= comm_buffer_gather(comm, &buffer, "a test's gather") == ERR_OK;
         for (int64_t i = 0; i < n; i++)
             right &= memcmp(&weights[i], &(float){1000.0f + (float)(i + again)}, sizeof *weights) == 0;
     }
-    mem_free(&weights);
     comm_buffer_free(comm, &buffer);
+    comm_buffer_free(comm, &shared);
     return right;
 }
 

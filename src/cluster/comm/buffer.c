@@ -144,19 +144,20 @@ int64_t comm_slices_padded(const comm_slices_t *s)
     return last * s->n_bucket + s->size * comm_slices_length(s, last);
 }
 
-err_t comm_buffer_share(comm_t *comm, comm_buffer_t *buffer, const comm_slices_t *slices)
+err_t comm_buffer_share(comm_t *comm, comm_buffer_t *buffer, comm_buffer_t *weights, const comm_slices_t *slices)
 {
     ASSERT(comm->size > 1 && comm_slices_padded(slices) <= (int64_t)(buffer->n_bytes / sizeof(float)));
     buffer->slices = *slices;
+    buffer->weights = weights;
     err_t err = buffer->ops->buffer_share ? buffer->ops->buffer_share(comm, buffer) : ERR_OK;
     return comm_agree(comm, err, "sharing out the gradients");
 }
 
-err_t comm_buffer_gather(comm_t *comm, comm_buffer_t *buffer, float *data, const char *what)
+err_t comm_buffer_gather(comm_t *comm, comm_buffer_t *buffer, const char *what)
 {
-    if (buffer->ops->on_device) return buffer->ops->buffer_gather(comm, buffer, data);
+    if (buffer->ops->on_device) return buffer->ops->buffer_gather(comm, buffer);
     watchdog_enter(what);
-    return watchdog_leave_with(buffer->ops->buffer_gather(comm, buffer, data), what);
+    return watchdog_leave_with(buffer->ops->buffer_gather(comm, buffer), what);
 }
 
 err_t comm_sum_doubles(comm_t *comm, double *data, int64_t n, const char *what)

@@ -47,6 +47,7 @@ struct comm_buffer {
     bool by_host;    /* the choice: through shared memory */
     comm_timing_t timing;
     comm_slices_t slices; /* see comm_buffer_share */
+    struct comm_buffer *weights;
 };
 
 /* Collective. Allocates memory for gradients: shared by the ranks of a host if /dev/shm has room on every
@@ -69,13 +70,16 @@ err_t comm_buffer_finish(comm_t *comm, comm_buffer_t *buffer);
 
 /* Collective. From now on a sum of the whole buffer is a reduce-scatter: of the first slices.n floats, each rank gets the
  * sums of its own slices, and what the buffer holds there of the others is lost. Floats from comm_slices_padded on are summed
- * into all ranks as before. Pieces begin and end between buckets. */
-err_t comm_buffer_share(comm_t *comm, comm_buffer_t *buffer, const comm_slices_t *slices);
+ * into all ranks as before. Pieces begin and end between buckets.
+ *
+ *   weights  another buffer, borrowed: what comm_buffer_gather works on. In host memory of comm_buffer_new and slices.n floats; on a
+ *            GPU only its `device` is read, which has comm_slices_padded floats */
+err_t comm_buffer_share(comm_t *comm, comm_buffer_t *buffer, comm_buffer_t *weights, const comm_slices_t *slices);
 
-/* Collective, after a sum. An allgather: each rank has changed its own slices of data[slices.n], and gets those of the
- * others. In host memory it uses the buffer, whose first slices.n floats are lost. On a GPU, `data` is there, has
- * comm_slices_padded floats, and the device's stream waits instead of the host. */
-err_t comm_buffer_gather(comm_t *comm, comm_buffer_t *buffer, float *data, const char *what);
+/* Collective. An allgather: each rank has changed its own slices of the weights, and gets those of the others. In host memory
+ * others may read a rank's slices until the next collective of any kind that waits for all ranks: it changes them only after one.
+ * On a GPU, the device's stream waits instead of the host. */
+err_t comm_buffer_gather(comm_t *comm, comm_buffer_t *buffer, const char *what);
 
 /* Collective. Sums doubles of all ranks in place: in GPU memory with comm_on_device, where the device's stream waits instead of
  * the host. */

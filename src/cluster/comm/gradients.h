@@ -38,7 +38,7 @@ typedef struct gradient_ops {
     /* Of buffers of several ranks: comm_buffer_share, after which begin respects buffer->slices, and
      * comm_buffer_gather. */
     err_t (*buffer_share)(comm_t *comm, comm_buffer_t *buffer); /* may be NULL */
-    err_t (*buffer_gather)(comm_t *comm, comm_buffer_t *buffer, float *data);
+    err_t (*buffer_gather)(comm_t *comm, comm_buffer_t *buffer);
     err_t (*sum_doubles)(comm_t *comm, double *data, int64_t n); /* comm_sum_doubles; NULL unless on_device */
     void (*buffer_free)(comm_t *comm, comm_buffer_t *buffer);
     err_t (*check)(comm_t *comm); /* comm_check_sums; NULL: an error ends the call itself */

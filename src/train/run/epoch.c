@@ -36,6 +36,16 @@ bool trainer_epoch_follows(const trainer_t *t, int64_t done)
     return epoch_end || done == t->steps.n || evaluation_after(t, done, epoch_end) != EVALUATION_NONE;
 }
 
+/* Collective. Swaps weights and their average, if there is one. */
+static err_t swap_average(trainer_t *t)
+{
+    static const char what[] = "swapping weights and their average";
+    if (!t->learning.optim->average) return ERR_OK;
+    if (t->learning.slices.size) TRY(comm_barrier(t->comm, what)); /* see comm_buffer_gather */
+    TRY(comm_agree(t->comm, optim_swap_average(t->learning.optim, t->model.params.device), what));
+    return trainer_gather_weights(t);
+}
+
 /* Collective. Evaluates the moving average of the weights, if there is one, else the weights. */
 static err_t evaluate(trainer_t *t, evaluation_t *out)
 {
@@ -43,16 +53,12 @@ static err_t evaluate(trainer_t *t, evaluation_t *out)
     ASSERT(!t->steps.ahead);
     TRY(trainer_average_states(t));
     TRY(guests_verify(&t->guests, true));
-    err_t err = trainer_begin_change(t, CHANGE_EVALUATION);
-    if (err == ERR_OK) err = optim_swap_average(t->learning.optim, t->model.params.device);
-    TRY(comm_agree(t->comm, err, "swapping in the average weights"));
-    if (t->learning.optim->average) TRY(trainer_gather_weights(t));
+    TRY(comm_agree(t->comm, trainer_begin_change(t, CHANGE_EVALUATION), "evaluation"));
+    TRY(swap_average(t));
     TRY(guests_end_change(&t->guests, CHANGE_EVALUATION));
     TRY(t->options->kind->evaluate(&t->task.run, out));
     TRY(guests_begin_change(&t->guests, CHANGE_STEP));
-    TRY(comm_agree(t->comm, optim_swap_average(t->learning.optim, t->model.params.device),
-                   "swapping the weights back"));
-    if (t->learning.optim->average) TRY(trainer_gather_weights(t));
+    TRY(swap_average(t));
     for (int i = 0; i < t->task.metrics.n; i++) {
         if (!task_metric_better(t->task.metrics.at[i], out->values[i], t->at.best[i])) continue;
         t->at.best[i] = out->values[i];

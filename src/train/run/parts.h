@@ -101,6 +101,7 @@ typedef struct train_learning {
     int64_t n_tail;       /* TAIL_COUNT, and the floats of guests */
     comm_buffer_t buffer; /* tail + n_tail floats */
     hd_buffer_t grads;    /* wraps `buffer` */
+    comm_buffer_t weights; /* where parameters are shared out: of the model's params */
     /* What follows the gradients (TAIL_…), with a host side for each step that may be in flight. On the host all
      * are the end of `grads`. */
     hd_buffer_t tails[BACKEND_SLOTS];

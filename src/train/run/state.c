@@ -51,8 +51,7 @@ err_t trainer_gather_weights(trainer_t *t)
     for (int64_t p = 0; !there && p < optim->n_pieces; p++)
         TRY(hd_buffer_pull(&t->model.params, (size_t)optim->pieces[p].first * sizeof(float),
                            (size_t)optim->pieces[p].n * sizeof(float)));
-    TRY(comm_buffer_gather(t->comm, &t->learning.buffer,
-                           there ? t->model.params.device : t->model.params.host, what));
+    TRY(comm_buffer_gather(t->comm, &t->learning.buffer, what));
     return there ? ERR_OK : hd_buffer_push(&t->model.params, 0, (size_t)learning->slices.n * sizeof(float));
 }
 

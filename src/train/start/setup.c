@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "cluster/comm/device.h"
 #include "cluster/watch/watchdog.h"
 #include "compute/models/rcnn.h"
 #include "train/feed/data.h"
@@ -236,10 +237,10 @@ err_t trainer_build_graph(trainer_t *t)
     return trainer_check_model(t);
 }
 
-static err_t build(trainer_t *t)
+/* Of the graph, and how its parameters are shared out. */
+static err_t build_graph(trainer_t *t)
 {
     const train_options_t *o = t->options;
-    const backend_t *backend = t->runtime.backend;
     TRY(trainer_plan_steps(t));
     TRY(trainer_build_graph(t));
     const graph_t *graph = t->model.graph;
@@ -250,14 +251,36 @@ static err_t build(trainer_t *t)
         l->slices = comm_slices(t->comm, graph->n_flat_trained, optim_grain(graph->n_flat_trained),
                                 bucket_floats(o->runtime.bucket, graph->n_flat_trained));
     l->tail = shares_out ? comm_slices_padded(&l->slices) : graph->n_flat_trained;
-    const size_t n_params = (size_t)graph->n_flat_params * sizeof(float),
+    return ERR_OK;
+}
+
+/* Collective where parameters are shared out, in memory that an allgather reaches: on a GPU with room behind them. */
+static err_t new_weights(trainer_t *t)
+{
+    train_learning_t *l = &t->learning;
+    const backend_t *backend = t->runtime.backend;
+    const size_t n_bytes = (size_t)t->model.graph->n_flat_params * sizeof(float),
                  n_padded = (size_t)l->tail * sizeof(float);
+    hd_buffer_t *params = &t->model.params;
+    if (l->slices.size && !comm_on_device(t->comm)) {
+        TRY(comm_buffer_new(t->comm, n_bytes, &l->weights));
+        return hd_buffer_wrap(backend, n_bytes, "weights", l->weights.data, NULL, params);
+    }
+    TRY(hd_buffer_new(backend, n_padded > n_bytes ? n_padded : n_bytes, "weights", params));
+    params->n_bytes = n_bytes;
+    l->weights.device = params->device;
+    return ERR_OK;
+}
+
+static err_t build(trainer_t *t)
+{
+    const train_options_t *o = t->options;
+    const backend_t *backend = t->runtime.backend;
+    const graph_t *graph = t->model.graph;
+    train_learning_t *l = &t->learning;
     const size_t n_trained = (size_t)graph->n_flat_trained * sizeof(float);
     const size_t n_states = (size_t)graph->n_flat_states * sizeof(float);
-    /* Behind the weights, room for an allgather on a GPU. */
-    TRY(hd_buffer_new(backend, n_padded > n_params ? n_padded : n_params, "weights", &t->model.params));
-    t->model.params.n_bytes = n_params;
-    TRY(optim_new(&o->optim, graph, backend, shares_out ? t->comm : NULL, &l->slices, &l->optim));
+    TRY(optim_new(&o->optim, graph, backend, l->slices.size ? t->comm : NULL, &l->slices, &l->optim));
     if (o->accumulate > 1)
         TRY(backend_alloc(backend, n_trained, "accumulated gradients", &t->learning.accumulated));
     TRY(hd_buffer_new(backend, n_states, "running statistics", &t->model.states));
@@ -270,11 +293,14 @@ static err_t build(trainer_t *t)
 
 err_t trainer_build(trainer_t *t)
 {
+    static const char building[] = "building the model";
     TRY(train_open_input(t->comm, t->options, &t->input));
-    watchdog_phase("building the model");
+    watchdog_phase(building);
     t->at.best_step = -1;
     for (int i = 0; i < TASK_MAX_METRICS; i++) t->at.best[i] = NAN;
-    return comm_agree(t->comm, build(t), "building the model");
+    TRY(comm_agree(t->comm, build_graph(t), building));
+    TRY(comm_agree(t->comm, new_weights(t), building));
+    return comm_agree(t->comm, build(t), building);
 }
 
 /* Nothing is printed while threads are measured, so that the header follows soon. */
@@ -358,7 +384,7 @@ err_t trainer_prepare(trainer_t *t)
     TRY(comm_buffer_new(t->comm, n_bytes, &l->buffer));
     TRY(comm_buffer_choose(t->comm, &l->buffer, n));
     comm_buffer_set_exact(&l->buffer, l->n_tail);
-    if (l->slices.size) TRY(comm_buffer_share(t->comm, &l->buffer, &l->slices));
+    if (l->slices.size) TRY(comm_buffer_share(t->comm, &l->buffer, &l->weights, &l->slices));
     l->bucket = (bucket_t){.comm = t->comm,
                            .buffer = &l->buffer,
                            .n_min = l->slices.size ? l->slices.n_bucket
@@ -504,5 +530,6 @@ void trainer_teardown(trainer_t *t)
     tensorboard_close(&t->output.tensorboard);
     owner_close(&t->output.owner);
     if (t->comm) comm_buffer_free(t->comm, &t->learning.buffer);
+    if (t->comm) comm_buffer_free(t->comm, &t->learning.weights);
     mem_free(&t->saving.saved_options);
 }

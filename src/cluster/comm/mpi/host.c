@@ -399,6 +399,7 @@ static err_t host_share(comm_t *comm, comm_buffer_t *buffer)
     static const char what[] = "sharing out the gradients";
     exchange_t *e = &((host_buffer_t *)buffer->owner)->exchange;
     const int size = comm->size;
+    if (!buffer->weights->shared) buffer->by_host = false;
     TRY(mem_new_array(3 * size, sizeof *e->group, what, &e->group));
     TRY(mem_new_array(2 * size, sizeof *e->requests, what, &e->requests));
     e->index = e->group + size;
@@ -505,19 +506,18 @@ static err_t scatter_sums(comm_t *comm, comm_buffer_t *buffer, int64_t count)
                                   : mpi_allreduce_on(impl->ranks.world, tail, n_tail, DTYPE_F32, MPI_SUM);
 }
 
-/* Each owner sends its slice to the carriers of the other groups. They pass it on through their part of the buffer, which is
- * free by now; a group of one receives it in place. */
-static err_t host_gather(comm_t *comm, comm_buffer_t *buffer, float *data)
+/* Each owner sends its slice to the carriers of the other groups. From an owner or a carrier the others of the group copy it.
+ * Then they may still read it, but the next collective keeps it from being changed. */
+static err_t host_gather(comm_t *comm, comm_buffer_t *buffer)
 {
     enum { CHUNK = MPI_CHUNK_BYTES / sizeof(float) };
     mpi_impl_t *impl = comm->impl;
-    const host_buffer_t *own = buffer->owner;
-    const exchange_t *e = &own->exchange;
+    const exchange_t *e = &((const host_buffer_t *)buffer->owner)->exchange;
+    const host_buffer_t *weights = buffer->weights->owner;
     const MPI_Comm world = impl->ranks.world;
     const int rank = comm->rank;
-    float *passed = buffer->by_host ? buffer->data : data;
-    int64_t first, n = slice_of(buffer, rank, &first);
-    if (passed != data && n > 0) memcpy(passed + first, data + first, (size_t)n * sizeof *data);
+    float *data = buffer->weights->data;
+    int64_t first;
     for (int64_t at = 0; e->n_groups > 1 && at < comm_slices_length(&buffer->slices, 0); at += CHUNK) {
         int n_requests = 0;
         const int n_own = chunk_of(buffer, rank, at, CHUNK, &first);
@@ -525,7 +525,7 @@ static err_t host_gather(comm_t *comm, comm_buffer_t *buffer, float *data)
         for (int r = 0; r < comm->size; r++) {
             const int n_chunk = chunk_of(buffer, r, at, CHUNK, &first);
             if (n_chunk > 0 && carries(e, rank, r))
-                E_MPI(MPI_Irecv(passed + first, n_chunk, MPI_FLOAT, r, 0, world, &e->requests[n_requests++]),
+                E_MPI(MPI_Irecv(data + first, n_chunk, MPI_FLOAT, r, 0, world, &e->requests[n_requests++]),
                       "MPI_Irecv");
             if (n_own > 0 && carries(e, r, rank))
                 E_MPI(MPI_Isend(sent, n_own, MPI_FLOAT, r, 0, world, &e->requests[n_requests++]),
@@ -536,12 +536,11 @@ static err_t host_gather(comm_t *comm, comm_buffer_t *buffer, float *data)
     if (!buffer->by_host) return ERR_OK;
     host_barrier(&impl->host);
     for (int r = 0; r < comm->size; r++) {
-        n = slice_of(buffer, r, &first);
-        const float *part = own->parts[e->index[r] % impl->host.size];
-        if (r != rank && n > 0) memcpy(data + first, part + first, (size_t)n * sizeof *data);
+        const int64_t n = slice_of(buffer, r, &first);
+        const float *part = weights->parts[e->index[r] % impl->host.size];
+        if (part != weights->parts[impl->host.rank] && n > 0)
+            memcpy(data + first, part + first, (size_t)n * sizeof *data);
     }
-    /* Only now may the parts be filled again. */
-    host_barrier(&impl->host);
     return ERR_OK;
 }
 

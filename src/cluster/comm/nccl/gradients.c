@@ -192,9 +192,10 @@ static err_t nccl_buffer_finish(comm_t *comm, comm_buffer_t *buffer)
     return end_exchange(comm->library);
 }
 
-static err_t nccl_buffer_gather(comm_t *comm, comm_buffer_t *buffer, float *data)
+static err_t nccl_buffer_gather(comm_t *comm, comm_buffer_t *buffer)
 {
     const comm_slices_t *slices = &buffer->slices;
+    float *data = buffer->weights->device;
     TRY(begin_exchange(comm->library));
     for (int64_t b = 0; b < comm_slices_buckets(slices); b++)
         TRY(exchange(comm->library, GATHER_SLICES, data + b * slices->n_bucket, comm_slices_length(slices, b),
@@ -217,7 +218,7 @@ static err_t exchange_once(comm_t *comm, comm_buffer_t *buffer)
     cudaError_t status;
     TRY(nccl_buffer_begin(comm, buffer, 0, (int64_t)(buffer->n_bytes / sizeof(float))));
     TRY(nccl_buffer_finish(comm, buffer));
-    if (buffer->slices.size) TRY(nccl_buffer_gather(comm, buffer, buffer->device));
+    if (buffer->slices.size) TRY(nccl_buffer_gather(comm, buffer));
     double sec = comm->options.timeout_sec, end = clock_sec() + sec;
     while ((status = cudaEventQuery(impl->done)) == cudaErrorNotReady) {
         if (clock_sec() > end)
@@ -231,7 +232,7 @@ static err_t exchange_once(comm_t *comm, comm_buffer_t *buffer)
     return ERR_OK;
 }
 
-/* The buffer is still zero. */
+/* The buffer is still zero, and all ranks have the same weights, if any. */
 static err_t nccl_buffer_share(comm_t *comm, comm_buffer_t *buffer)
 {
     nccl_impl_t *impl = comm->library;
