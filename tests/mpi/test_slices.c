@@ -38,17 +38,25 @@ static float value_of(int rank, int64_t i, int round)
     return (float)((i * 7 + rank * 13 + round * 3) % 101);
 }
 
+/* A buffer for weights; private: as where shared memory has room for gradients alone. */
+static err_t new_weights(comm_t *comm, int64_t n, bool private, comm_buffer_t *out)
+{
+    if (!private) return comm_buffer_new(comm, (size_t)n * sizeof(float), out);
+    *out = (comm_buffer_t){0};
+    return mem_new_array(n, sizeof(float), "a test", &out->data);
+}
+
 /* A sum and a gather of n floats. */
-static bool exchange(comm_t *comm, int64_t n, int round)
+static bool exchange(comm_t *comm, int64_t n, int round, bool private)
 {
     const comm_slices_t s = comm_slices(comm, n, GRAIN, 4 * GRAIN);
     const int64_t padded = comm_slices_padded(&s), n_all = padded + TAIL;
-    comm_buffer_t buffer, shared;
+    comm_buffer_t buffer, kept;
     bool right = covers(&s) && comm_buffer_new(comm, (size_t)n_all * sizeof(float), &buffer) == ERR_OK &&
-                 comm_buffer_new(comm, (size_t)n * sizeof(float), &shared) == ERR_OK &&
-                 comm_buffer_share(comm, &buffer, &shared, &s) == ERR_OK;
+                 new_weights(comm, n, private, &kept) == ERR_OK &&
+                 comm_buffer_share(comm, &buffer, &kept, &s) == ERR_OK;
     if (!right) return false;
-    float *data = buffer.data, *weights = shared.data;
+    float *data = buffer.data, *weights = kept.data;
     for (int again = 0; again < 3; again++) {
         int64_t first, k = comm_slice(&s, 0, comm->rank, &first);
         for (int64_t i = 0; i < n_all; i++)
@@ -67,7 +75,8 @@ static bool exchange(comm_t *comm, int64_t n, int round)
             right &= memcmp(&weights[i], &(float){1000.0f + (float)(i + again)}, sizeof *weights) == 0;
     }
     comm_buffer_free(comm, &buffer);
-    comm_buffer_free(comm, &shared);
+    if (private) mem_free(&kept.data);
+    comm_buffer_free(comm, &kept);
     return right;
 }
 
@@ -76,7 +85,9 @@ int main(void)
     static const struct {
         const char *allreduce;
         int per_host;
-    } ways[] = {{"auto", 0}, {"mpi", 0}, {"auto", 2}, {"auto", 1}};
+        bool private;
+    } ways[] = {{"auto", 0, false}, {"mpi", 0, false}, {"auto", 2, false},
+                {"auto", 1, false}, {"auto", 0, true}, {"auto", 2, true}};
     static const int64_t lengths[] = {GRAIN, 5 * GRAIN, 1000, 100000, 3000001};
     enum { N_WAYS = sizeof ways / sizeof ways[0], N_LENGTHS = sizeof lengths / sizeof lengths[0] };
     int level;
@@ -99,8 +110,9 @@ int main(void)
                                   .abort_job = abort_job};
         err_t err = comm_open(&options, &comm);
         for (int i = 0; i < N_LENGTHS; i++)
-            OK_ALL(err == ERR_OK && exchange(comm, lengths[i], i), "%lld floats, %s, %d per host",
-                   (long long)lengths[i], ways[w].allreduce, ways[w].per_host);
+            OK_ALL(err == ERR_OK && exchange(comm, lengths[i], i, ways[w].private),
+                   "%lld floats, %s, %d per host%s", (long long)lengths[i], ways[w].allreduce,
+                   ways[w].per_host, ways[w].private ? ", private weights" : "");
         comm_close(&comm);
     }
     OK_ALL(mem_live() == 0, "all memory was freed");

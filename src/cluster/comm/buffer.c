@@ -144,7 +144,8 @@ int64_t comm_slices_padded(const comm_slices_t *s)
     return last * s->n_bucket + s->size * comm_slices_length(s, last);
 }
 
-err_t comm_buffer_share(comm_t *comm, comm_buffer_t *buffer, comm_buffer_t *weights, const comm_slices_t *slices)
+err_t comm_buffer_share(comm_t *comm, comm_buffer_t *buffer, comm_buffer_t *weights,
+                        const comm_slices_t *slices)
 {
     ASSERT(comm->size > 1 && comm_slices_padded(slices) <= (int64_t)(buffer->n_bytes / sizeof(float)));
     buffer->slices = *slices;

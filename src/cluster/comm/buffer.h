@@ -74,7 +74,8 @@ err_t comm_buffer_finish(comm_t *comm, comm_buffer_t *buffer);
  *
  *   weights  another buffer, borrowed: what comm_buffer_gather works on. In host memory of comm_buffer_new and slices.n floats; on a
  *            GPU only its `device` is read, which has comm_slices_padded floats */
-err_t comm_buffer_share(comm_t *comm, comm_buffer_t *buffer, comm_buffer_t *weights, const comm_slices_t *slices);
+err_t comm_buffer_share(comm_t *comm, comm_buffer_t *buffer, comm_buffer_t *weights,
+                        const comm_slices_t *slices);
 
 /* Collective. An allgather: each rank has changed its own slices of the weights, and gets those of the others. In host memory
  * others may read a rank's slices until the next collective of any kind that waits for all ranks: it changes them only after one.

@@ -96,11 +96,11 @@ typedef struct train_task {
 
 /* Gradients and what they change: sums over ranks, the optimizer's state, the learning rate. */
 typedef struct train_learning {
-    comm_slices_t slices; /* of the trained parameters; size 0: every rank updates all of them */
-    int64_t tail;         /* where the gradients end */
-    int64_t n_tail;       /* TAIL_COUNT, and the floats of guests */
-    comm_buffer_t buffer; /* tail + n_tail floats */
-    hd_buffer_t grads;    /* wraps `buffer` */
+    comm_slices_t slices;  /* of the trained parameters; size 0: every rank updates all of them */
+    int64_t tail;          /* where the gradients end */
+    int64_t n_tail;        /* TAIL_COUNT, and the floats of guests */
+    comm_buffer_t buffer;  /* tail + n_tail floats */
+    hd_buffer_t grads;     /* wraps `buffer` */
     comm_buffer_t weights; /* where parameters are shared out: of the model's params */
     /* What follows the gradients (TAIL_…), with a host side for each step that may be in flight. On the host all
      * are the end of `grads`. */

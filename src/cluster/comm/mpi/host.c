@@ -382,7 +382,7 @@ static err_t host_new(comm_t *comm, size_t n_bytes, comm_buffer_t *out)
     if (!impl->host.slots) return ERR_OK;
     for (int r = 0; r < n; r++) {
         char *part;
-        TRY(shared_window_part(&window, r, n_bytes, &part));
+        TRY(shared_window_part(&window, r, &part));
         own->parts[r] = (float *)(void *)part;
     }
     out->by_host = strcmp(impl->choice, "mpi") != 0;

@@ -77,8 +77,8 @@ err_t shared_window_new(const shared_ranks_t *ranks, size_t n_bytes, shared_wind
                         shared_room_t *room);
 
 /* Not collective, but all ranks of the host must have returned from shared_window_new. *out: the address, in
- * this process, of the part of a rank of this host, with its n_bytes mapped. */
-err_t shared_window_part(const shared_window_t *window, int local_rank, size_t n_bytes, char **out);
+ * this process, of the part of a rank of this host. Its owner has allocated the pages; first use maps them here. */
+err_t shared_window_part(const shared_window_t *window, int local_rank, char **out);
 
 /* Collective over the host. */
 err_t shared_window_free(shared_window_t *window);

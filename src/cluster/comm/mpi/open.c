@@ -233,7 +233,7 @@ static err_t open_page(comm_t *comm, watchdog_slot_t **slots, int *n_slots)
         return ERR_OK;
     }
     char *base;
-    TRY(shared_window_part(&impl->page, 0, n_bytes, &base));
+    TRY(shared_window_part(&impl->page, 0, &base));
     *slots = (watchdog_slot_t *)(void *)base;
     *n_slots = n;
     impl->host.slots = (host_slot_t *)(void *)(base + n_watchdog);
