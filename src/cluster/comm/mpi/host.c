@@ -452,29 +452,46 @@ static void add_groups(const exchange_t *e, int own_group, float *own, int64_t n
     }
 }
 
+static err_t start_message(const comm_t *comm, bool sends, float *data, int n, int peer, MPI_Request *request)
+{
+    const MPI_Comm world = ((const mpi_impl_t *)comm->impl)->ranks.world;
+    if (sends)
+        E_MPI(MPI_Isend(data, n, MPI_FLOAT, peer, 0, world, request), "MPI_Isend");
+    else
+        E_MPI(MPI_Irecv(data, n, MPI_FLOAT, peer, 0, world, request), "MPI_Irecv");
+    return ERR_OK;
+}
+
+/* Passes a chunk of every slice of `data` between owners and carriers. An owner receives those of all carriers. */
+static err_t pass_chunks(comm_t *comm, const comm_buffer_t *buffer, float *data, int64_t at, int64_t n_chunk,
+                         bool to_owner)
+{
+    const exchange_t *e = &((const host_buffer_t *)buffer->owner)->exchange;
+    int n_requests = 0;
+    int64_t own, first;
+    const int n_own = chunk_of(buffer, comm->rank, at, n_chunk, &own);
+    for (int r = 0; r < comm->size; r++) {
+        const int n = chunk_of(buffer, r, at, n_chunk, &first);
+        float *mine = to_owner ? e->received + e->group[r] * e->n_chunk : data + own;
+        if (n > 0 && carries(e, comm->rank, r))
+            TRY(start_message(comm, to_owner, data + first, n, r, &e->requests[n_requests++]));
+        if (n_own > 0 && carries(e, r, comm->rank))
+            TRY(start_message(comm, !to_owner, mine, n_own, r, &e->requests[n_requests++]));
+    }
+    E_MPI(MPI_Waitall(n_requests, e->requests, MPI_STATUSES_IGNORE), "MPI_Waitall");
+    return ERR_OK;
+}
+
 /* Between groups: each owner receives its slice from all carriers. */
 static err_t collect_sums(comm_t *comm, comm_buffer_t *buffer)
 {
     const exchange_t *e = &((const host_buffer_t *)buffer->owner)->exchange;
-    const MPI_Comm world = ((const mpi_impl_t *)comm->impl)->ranks.world;
     float *data = buffer->data;
-    int64_t first;
+    int64_t own;
     for (int64_t at = 0; at < comm_slices_length(&buffer->slices, 0); at += e->n_chunk) {
-        int n_requests = 0;
-        const int n_own = chunk_of(buffer, comm->rank, at, e->n_chunk, &first);
-        float *own = data + first;
-        for (int r = 0; r < comm->size; r++) {
-            const int n = chunk_of(buffer, r, at, e->n_chunk, &first);
-            if (n_own > 0 && carries(e, r, comm->rank))
-                E_MPI(MPI_Irecv(e->received + e->group[r] * e->n_chunk, n_own, MPI_FLOAT, r, 0, world,
-                                &e->requests[n_requests++]),
-                      "MPI_Irecv");
-            if (n > 0 && carries(e, comm->rank, r))
-                E_MPI(MPI_Isend(data + first, n, MPI_FLOAT, r, 0, world, &e->requests[n_requests++]),
-                      "MPI_Isend");
-        }
-        E_MPI(MPI_Waitall(n_requests, e->requests, MPI_STATUSES_IGNORE), "MPI_Waitall");
-        add_groups(e, e->group[comm->rank], own, n_own);
+        TRY(pass_chunks(comm, buffer, data, at, e->n_chunk, true));
+        const int n_own = chunk_of(buffer, comm->rank, at, e->n_chunk, &own);
+        add_groups(e, e->group[comm->rank], data + own, n_own);
     }
     return ERR_OK;
 }
@@ -514,25 +531,10 @@ static err_t host_gather(comm_t *comm, comm_buffer_t *buffer)
     mpi_impl_t *impl = comm->impl;
     const exchange_t *e = &((const host_buffer_t *)buffer->owner)->exchange;
     const host_buffer_t *weights = buffer->weights->owner;
-    const MPI_Comm world = impl->ranks.world;
-    const int rank = comm->rank;
     float *data = buffer->weights->data;
     int64_t first;
-    for (int64_t at = 0; e->n_groups > 1 && at < comm_slices_length(&buffer->slices, 0); at += CHUNK) {
-        int n_requests = 0;
-        const int n_own = chunk_of(buffer, rank, at, CHUNK, &first);
-        const float *sent = data + first;
-        for (int r = 0; r < comm->size; r++) {
-            const int n_chunk = chunk_of(buffer, r, at, CHUNK, &first);
-            if (n_chunk > 0 && carries(e, rank, r))
-                E_MPI(MPI_Irecv(data + first, n_chunk, MPI_FLOAT, r, 0, world, &e->requests[n_requests++]),
-                      "MPI_Irecv");
-            if (n_own > 0 && carries(e, r, rank))
-                E_MPI(MPI_Isend(sent, n_own, MPI_FLOAT, r, 0, world, &e->requests[n_requests++]),
-                      "MPI_Isend");
-        }
-        E_MPI(MPI_Waitall(n_requests, e->requests, MPI_STATUSES_IGNORE), "MPI_Waitall");
-    }
+    for (int64_t at = 0; e->n_groups > 1 && at < comm_slices_length(&buffer->slices, 0); at += CHUNK)
+        TRY(pass_chunks(comm, buffer, data, at, CHUNK, false));
     if (!buffer->by_host) return ERR_OK;
     host_barrier(&impl->host);
     for (int r = 0; r < comm->size; r++) {
