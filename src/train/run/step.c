@@ -326,6 +326,17 @@ static optim_step_t update_of(const train_step_t *step)
                               step_on_device(t) ? step_device_tail(t) + TAIL_SUMS + TASK_SUM_LOSS : NULL};
 }
 
+/* The end of a step: where parameters are shared out, all ranks get the new weights. */
+static err_t gather_weights(train_step_t *step)
+{
+    trainer_t *t = step->t;
+    TRY(step_note(t, step->number, MARK_UPDATE, &step->begun_gather));
+    step->end = step->begun_gather;
+    if (!t->learning.slices.size) return ERR_OK;
+    TRY(trainer_gather_weights(t));
+    return step_note(t, step->number, MARK_GATHER, &step->end);
+}
+
 /* A whole step on a GPU, as recorded_work_t has it. */
 static err_t run_through(void *context)
 {
@@ -335,9 +346,7 @@ static err_t run_through(void *context)
     TRY(sum_gradients(step));
     optim_step_t update = update_of(step);
     TRY(optim_step(learning->optim, &update));
-    TRY(step_note(step->t, step->number, MARK_UPDATE, &step->begun_gather));
-    TRY(trainer_gather_weights(step->t));
-    TRY(step_note(step->t, step->number, MARK_GATHER, &step->end));
+    TRY(gather_weights(step));
     return hd_buffer_pull_begin(&learning->tails[step_slot(step->number)], 0,
                                 (size_t)learning->n_tail * sizeof(float));
 }
@@ -448,9 +457,7 @@ static err_t update_weights(train_step_t *step)
         TRY(trainer_begin_change(t, CHANGE_STEP));
         TRY(agree_on_update(step, optim_step(t->learning.optim, &update)));
         step_slowdown(t, "optimizer", t->input.max_local);
-        TRY(step_note(t, step->number, MARK_UPDATE, &step->begun_gather));
-        TRY(trainer_gather_weights(t));
-        TRY(step_note(t, step->number, MARK_GATHER, &step->end));
+        TRY(gather_weights(step));
         TRY(backend_sync(t->runtime.backend));
     }
     return agree_on_update(step, optim_finish(t->learning.optim, step->number));
@@ -466,16 +473,16 @@ static err_t read_device_costs(train_step_t *step)
 {
     const trainer_t *t = step->t;
     step_cost_t *cost = &step->cost;
+    const int last = t->learning.slices.size ? MARK_GATHER : MARK_UPDATE;
     step->end = clock_sec();
     if (!t->steps.plan.in_parts) {
-        TRY(step_read_marks(t, MARK_BEGIN, MARK_FORWARD, MARK_GATHER, step->end, "forward", &cost->forward));
-        TRY(step_read_marks(t, MARK_FORWARD, MARK_BACKWARD, MARK_GATHER, step->end, "backward",
-                            &cost->backward));
+        TRY(step_read_marks(t, MARK_BEGIN, MARK_FORWARD, last, step->end, "forward", &cost->forward));
+        TRY(step_read_marks(t, MARK_FORWARD, MARK_BACKWARD, last, step->end, "backward", &cost->backward));
     }
-    TRY(step_read_marks(t, MARK_BACKWARD, MARK_COMM, MARK_GATHER, step->end, sum_name(t), &cost->comm));
-    TRY(step_read_marks(t, MARK_COMM, MARK_UPDATE, MARK_GATHER, step->end, "optimizer", &cost->optimizer));
+    TRY(step_read_marks(t, MARK_BACKWARD, MARK_COMM, last, step->end, sum_name(t), &cost->comm));
+    TRY(step_read_marks(t, MARK_COMM, MARK_UPDATE, last, step->end, "optimizer", &cost->optimizer));
     if (t->learning.slices.size)
-        TRY(step_read_marks(t, MARK_UPDATE, MARK_GATHER, MARK_GATHER, step->end, "allgather", &cost->gather));
+        TRY(step_read_marks(t, MARK_UPDATE, MARK_GATHER, last, step->end, "allgather", &cost->gather));
     cost->comm += cost->gather;
     double busy_sec = cost->forward + cost->backward + cost->comm + cost->optimizer;
     cost->total = step->end - step->start;
