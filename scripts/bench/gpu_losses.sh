@@ -213,7 +213,7 @@ label() { # WAY
     mpi) echo "2 ranks on a GPU, MPI" ;;
     nccl1) echo "1 rank, NCCL" ;;
     nccl2) echo "2 ranks on a GPU, NCCL" ;;
-    shard) echo "the same, optimizer shared out" ;;
+    shard) echo "2 ranks on a GPU, NCCL, sharded" ;;
     nccl-*) echo "${1#nccl-} ranks and GPUs, NCCL" ;;
     resume) echo "CPU, GPU, CPU: resumed" ;;
     esac
