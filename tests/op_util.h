@@ -48,6 +48,10 @@
     {                                                                                                        \
         .kind = OP_BATCH_NORM, .n_inputs = 1, .x = {__VA_ARGS__}, .attr.batch_norm = { 0.1, 1e-5, group }    \
     }
+#define GROUP_NORM(groups, ...)                                                                              \
+    {                                                                                                        \
+        .kind = OP_GROUP_NORM, .n_inputs = 1, .x = {__VA_ARGS__}, .attr.group_norm = { 1e-5, groups }        \
+    }
 #define XENT(n, classes, smoothing)                                                                          \
     {                                                                                                        \
         .kind = OP_SOFTMAX_XENT, .n_inputs = 2, .x = {{2, {n, classes}}, {1, {n}}}, .attr.softmax_xent = {   \

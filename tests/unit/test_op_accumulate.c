@@ -34,6 +34,7 @@ static const op_desc_t cases[] = {
     ROI_ALIGN(2, 24, 32, 5, 9, 3, 2, 2),
     NORM(0.1, 1e-5, {4, {4, 5, 6, 12}}),
     NORM_GROUPS(2, {4, {5, 4, 4, 3}}),
+    GROUP_NORM(3, {4, {4, 5, 6, 12}}),
     {.kind = OP_BATCH_NORM,
      .n_inputs = 2,
      .x = {{4, {3, 4, 5, 8}}, {4, {3, 4, 5, 8}}},

@@ -163,6 +163,12 @@ static const op_desc_t cases[] = {
     NORM_GROUPS(5, {4, {13, 6, 6, 72}}),
     NORM_GROUPS(2, {4, {7, 30, 31, 6}}),
     NORM_GROUPS(1, {3, {70, 2, 8}}),
+    GROUP_NORM(4, {4, {4, 7, 5, 16}}),
+    GROUP_NORM(1, {4, {1, 31, 29, 3}}),
+    GROUP_NORM(5, {4, {1, 9, 11, 5}}),
+    GROUP_NORM(32, {4, {3, 17, 12, 64}}),
+    GROUP_NORM(13, {2, {17, 52}}),
+    GROUP_NORM(2, {4, {7, 30, 31, 6}}),
     XENT(64, 10, 0.0),
     XENT(64, 10, 0.1),
     XENT(1, 1, 0.0),
@@ -201,6 +207,25 @@ static double largest(const float *block, shape_t shape)
     return max;
 }
 
+/* The largest 1/std of any sample's group of channels. */
+static void group_scale(const op_run_t *r, double *inverse_std)
+{
+    const op_desc_t *d = &r->op->desc;
+    const int64_t n_c = d->param[0].dim[0], channels = n_c / d->attr.group_norm.groups;
+    const int64_t n_pixels = shape_count(d->y[0]) / n_c / d->y[0].dim[0];
+    *inverse_std = 0;
+    for (int64_t n = 0; n < d->y[0].dim[0]; n++)
+        for (int64_t first = 0; first < n_c; first += channels) {
+            const float *x = r->x[0] + n * n_pixels * n_c + first;
+            double mean = 0, variance = 0, m = (double)(n_pixels * channels);
+            for (int64_t i = 0; i < n_pixels * channels; i++)
+                mean += x[i / channels * n_c + i % channels] / m;
+            for (int64_t i = 0; i < n_pixels * channels; i++)
+                variance += pow(x[i / channels * n_c + i % channels] - mean, 2) / m;
+            *inverse_std = fmax(*inverse_std, 1 / sqrt(variance + d->attr.group_norm.epsilon));
+        }
+}
+
 /* x̂ is a difference of values around `mean`, times 1/std: the size of both, worst channel of the worst
  * group. */
 static void norm_scales(const op_run_t *r, double *inverse_std, double *xhat)
@@ -208,6 +233,11 @@ static void norm_scales(const op_run_t *r, double *inverse_std, double *xhat)
     const op_desc_t *d = &r->op->desc;
     int64_t channels = d->param[0].dim[0], n_rows = shape_count(d->y[0]) / channels;
     int64_t group = d->attr.batch_norm.group && r->args.training ? d->attr.batch_norm.group : d->y[0].dim[0];
+    if (d->kind == OP_GROUP_NORM) {
+        group_scale(r, inverse_std);
+        *xhat = largest(r->x[0], d->x[0]) * *inverse_std;
+        return;
+    }
     int64_t group_rows = n_rows / d->y[0].dim[0] * group;
     *inverse_std = *xhat = 0;
     for (int64_t first = 0; first < n_rows; first += group_rows)
@@ -248,6 +278,7 @@ static limits_t limits_of(const op_run_t *ref)
     case OP_POOL2D:
         return (limits_t){d->attr.pool2d.mode == POOL_MAX ? 0 : window, window, 0, 1, 0, 0};
     case OP_BATCH_NORM:
+    case OP_GROUP_NORM:
         norm_scales(ref, &inverse_std, &xhat);
         rows = n_y / (double)d->param[0].dim[0];
         return (limits_t){rows,

@@ -66,6 +66,8 @@ static const gradient_case_t cases[] = {
     {"regions", 16, ROI_ALIGN(2, 8, 16, 2, 5, 2, 3, 2)},
     {"batch norm", 54, NORM(0.1, 1e-5, {4, {3, 3, 6, 4}})},
     {"batch norm of matrices", 7, NORM(0.1, 1e-3, {2, {7, 5}})},
+    {"group norm", 36, GROUP_NORM(2, {4, {3, 3, 6, 4}})},
+    {"group norm of one group", 60, GROUP_NORM(1, {4, {2, 5, 4, 3}})},
     {"softmax cross-entropy", 10, XENT(5, 10, 0.0)},
     {"softmax cross-entropy with smoothing", 7, XENT(4, 7, 0.1)},
     {"softmax cross-entropy of weighted rows", 7, XENT_WEIGHTS(5, 7, 0.1)},

@@ -44,6 +44,9 @@ static const op_desc_t cases[] = {
     NORM_GROUPS(2, {4, {4, 7, 5, 64}}),
     NORM_GROUPS(2, {4, {5, 17, 16, 64}}),
     NORM(0.1, 1e-5, {4, {5, 31, 17, 3}}),
+    GROUP_NORM(4, {4, {4, 7, 5, 16}}),
+    GROUP_NORM(32, {4, {2, 17, 16, 64}}),
+    GROUP_NORM(3, {4, {3, 31, 17, 3}}),
     NORM_ADD_RELU({4, {3, 17, 16, 64}}),
     NORM_ADD_RELU({4, {4, 7, 5, 40}}),
     NORM_ADD_RELU({4, {3, 5, 5, 12}}),
@@ -89,6 +92,7 @@ static limits_t limits_of(const op_desc_t *d)
     case OP_LINEAR:
         return (limits_t){(double)d->x[0].dim[1], (double)d->y[0].dim[1], rows, 0};
     case OP_BATCH_NORM:
+    case OP_GROUP_NORM:
         return (limits_t){rows, rows, rows, 32}; /* of standard normal values, γ up to 3 and 1/std up to 2 */
     case OP_POOL2D:
         window = (double)pool->kernel_h * pool->kernel_w;
@@ -324,7 +328,7 @@ static void check_accumulate(const backend_t *device, int64_t n, int64_t offset)
 }
 
 /* The statistics of normal values around a mean, where every hundredth is near zero if `stray`. Allowed: the
- * bound in kernels/cuda/batch_norm.cu, or float32's rounding where that adds without error. */
+ * bound in kernels/cuda/norm.cu, or float32's rounding where that adds without error. */
 static void check_statistics(const backend_t *device, const layout_t *l, float mean, bool stray)
 {
     enum { N_ROWS = 7 * 31 * 17, N_C = 16 };

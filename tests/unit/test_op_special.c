@@ -153,6 +153,7 @@ static void test_sums_nan(const backend_t *device)
         LINEAR(2, 21, 5, true),
         ADD({2, {2, 9}}),
         NORM(0.1, 1e-5, {2, {6, 3}}),
+        GROUP_NORM(3, {4, {2, 3, 3, 6}}),
     };
     for (size_t i = 0; i < sizeof descs / sizeof descs[0]; i++) {
         op_run_t r = op_run_new(device, descs[i], true);
@@ -174,6 +175,7 @@ static void test_in_place(const backend_t *device)
                                       DROPOUT(0.4, {2, {3, 33}}),
                                       NORM(0.1, 1e-5, {4, {3, 5, 7, 11}}),
                                       NORM(0.1, 1e-5, {4, {6, 9, 7, 16}}),
+                                      GROUP_NORM(4, {4, {6, 9, 7, 16}}),
                                       {.kind = OP_BATCH_NORM,
                                        .n_inputs = 1,
                                        .x = {{4, {3, 5, 7, 16}}},
@@ -357,12 +359,19 @@ static void test_norm_shared(const backend_t *device)
         OK(err == ERR_USAGE, "shared batch norm cannot be recorded: %s", err_message());
     }
     op_run_free(&own), op_run_free(&shared);
+    op_run_t samples = op_run_new(device, (op_desc_t)GROUP_NORM(1, {4, {1, 6, 7, 12}}), true);
+    op_run_fill(&samples, 10);
+    samples.args.batch_norm.sum_shared = share_with_none;
+    n_shared = 0;
+    must(op_run_forward(&samples), "forward"), must(op_run_backward(&samples), "backward");
+    OK(n_shared == 0, "group norm shares nothing with other ranks");
+    op_run_free(&samples);
 }
 
 int main(int argc, char **argv)
 {
     const backend_t *device = util_open(argc, argv, 2);
-    tap_plan(3 + 12 + 10 + 4 + 3 + 4 + 10 + 6 + 6 + 3 + 2 + 1);
+    tap_plan(3 + 12 + 10 + 4 + 3 + 5 + 12 + 6 + 6 + 3 + 3 + 1);
     test_relu_nan(device);
     test_pool_nan(device);
     test_softmax_nan(device);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The list of operators. A row makes OP_KIND; the shared code then expects op_NAME_traits of NAME.c in this
- * folder, and each backend's table ref_NAME, cpu_NAME or cuda_NAME of the file with the operator's name. */
+ * folder, and each backend's table ref_NAME, cpu_NAME or cuda_NAME of the file with the operator's name; both norms are
+ * in norm.c. */
 #ifndef COMPUTE_OPS_LIST_H
 #define COMPUTE_OPS_LIST_H
 
@@ -13,6 +14,7 @@
     X(DROPOUT, dropout)                                                                                      \
     X(ADD, add)                                                                                              \
     X(BATCH_NORM, batch_norm)                                                                                \
+    X(GROUP_NORM, group_norm)                                                                                \
     X(SOFTMAX_XENT, softmax_xent)                                                                            \
     X(SIGMOID_BCE, sigmoid_bce)                                                                              \
     X(UPSAMPLE_ADD, upsample_add)                                                                            \

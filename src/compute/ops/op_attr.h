@@ -80,6 +80,17 @@ typedef struct batch_norm_attr {
     bool frozen;
 } batch_norm_attr_t;
 
+/* For each sample and each of `groups` runs of adjacent channels: y = γ·(x−mean)/√(var+epsilon) + β, with the mean
+ * and biased variance of all pixels of these channels; in training and evaluation alike. Wu & He, "Group
+ * normalization", 2018.
+ * param 0: γ [c], param 1: β [c]; no states
+ * Fused: as batch_norm. */
+typedef struct group_norm_attr {
+    double epsilon;
+    int groups; /* a divisor of the channels */
+    epilogue_t epilogue;
+} group_norm_attr_t;
+
 /* x0: logits [n, classes], x1: labels [n], int32, each in [0, classes), or -1; x2: weights w [n], optional: 1.
  * Target t_k = (1−s)·[k = label] + s/classes, s = label_smoothing. y0[n] = −w · Σ_k t_k · log softmax(x)_k,
  * computed after subtracting the row's maximum; NaN or infinite logits give a non-finite loss. y1[n], int32, may
@@ -127,6 +138,7 @@ typedef union op_attr {
     pool2d_attr_t pool2d;
     dropout_attr_t dropout;
     batch_norm_attr_t batch_norm;
+    group_norm_attr_t group_norm;
     softmax_xent_attr_t softmax_xent;
     deconv2d_attr_t deconv2d;
     roi_align_attr_t roi_align;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Batch norm, training and inference. Passes over memory, each over some rows (all channels of a pixel);
+/* Batch norm and group norm, training and inference. Passes over memory, each over some rows (all channels of a pixel);
  * then statistics, running averages and coefficients. Fused operators are applied in the same passes, with the same
  * operations in the same order as the separate operators, so the results are bitwise equal.
  *
@@ -263,7 +263,7 @@ NARROW_INLINE void backward_row(const norm_rows_t *r, int64_t row, const void *d
         float off = narrow_take(x, c, narrow) - mean[c];
         float g = gated(gate, narrow_take(dy, c, narrow), off, scale[c], beta[c],
                         gate == GATE_MASKED ? mask[c] & bit : 0);
-        narrow_put(dx, c, scale[c] * (g - shift[c] - off * slope[c]), narrow);
+        narrow_put(dx, c, scale[c] * g - shift[c] - off * slope[c], narrow);
     }
 }
 
@@ -296,7 +296,7 @@ WIDE_CLONES(backward_narrow,
     backward_rows(r, dy, shift, slope, dx, true);
 }
 
-/* dx = scale · (g − shift − (x − mean) · slope); dx may be dy. */
+/* dx = scale · g − shift − (x − mean) · slope; dx may be dy. */
 static void norm_rows_backward(const norm_rows_t *rows, const void *dy, const float *shift,
                                const float *slope, void *dx)
 {
@@ -362,6 +362,9 @@ static void norm_rows_frozen_backward(const norm_rows_t *rows, const void *y, co
  * dimensions but the channels) are cut into blocks of a fixed size; each block is summed in float, and the
  * blocks are added in order, in double.
  *
+ * Group norm is the same of groups of one sample, but that their channels' sums are then added up over each group of
+ * channels (fold_channels), and that it has no running averages.
+ *
  * Saved, for each group: mean [c], 1/std [c]; after all of these, with a fused addition and ReLU, each
  * group's mask (norm_rows_t). Frozen, nothing is: backward reads y for the ReLU and never x, whose memory
  * y may take. */
@@ -369,6 +372,11 @@ enum { ROW_BLOCK = 4 * NORM_MASK_ROWS };
 
 typedef struct norm {
     int64_t n_c, n_groups, n_rows, group_rows;
+    int64_t channels; /* that share statistics: 1, or of group norm more */
+    double epsilon;
+    bool frozen;
+    bool keeps;         /* backward needs what forward saves */
+    bool shares;        /* with the ranks whose sums sum_shared adds */
     int64_t mask_words; /* per group; 0: no mask */
     /* Workspace, in this order:
      *   sums         [2c + 1] a group's sums and their count
@@ -379,20 +387,30 @@ typedef struct norm {
     float *coefficient[3], *partial;
 } norm_t;
 
-/* Whether backward needs what forward saves. */
-static bool keeps(const op_t *op)
+/* `group` samples are normalized together. */
+static norm_t norm_over(const op_desc_t *desc, int64_t group)
 {
-    return op->training && !op->desc.attr.batch_norm.frozen;
+    shape_t y = desc->y[0];
+    norm_t n = {.n_c = desc->param[0].dim[0], .n_groups = (y.dim[0] + group - 1) / group, .channels = 1};
+    n.n_rows = shape_count(y) / n.n_c;
+    n.group_rows = n.n_rows / y.dim[0] * (group < y.dim[0] ? group : y.dim[0]);
+    return n;
 }
 
 static norm_t norm_of(const op_t *op, void *workspace)
 {
-    shape_t y = op->desc.y[0];
-    int64_t group = op->desc.attr.batch_norm.group > 0 ? op->desc.attr.batch_norm.group : y.dim[0];
-    norm_t n = {.n_c = op->desc.param[0].dim[0], .n_groups = (y.dim[0] + group - 1) / group};
-    n.n_rows = shape_count(y) / n.n_c;
-    n.group_rows = n.n_rows / y.dim[0] * (group < y.dim[0] ? group : y.dim[0]);
-    if (keeps(op) && op->desc.n_inputs == 2 && op->desc.attr.batch_norm.epilogue.relu)
+    norm_t n;
+    if (op->desc.kind == OP_GROUP_NORM) {
+        n = norm_over(&op->desc, 1);
+        n.channels = n.n_c / op->desc.attr.group_norm.groups;
+        n.epsilon = op->desc.attr.group_norm.epsilon;
+    } else {
+        const batch_norm_attr_t *a = &op->desc.attr.batch_norm;
+        n = norm_over(&op->desc, a->group > 0 ? a->group : op->desc.y[0].dim[0]);
+        n.epsilon = a->epsilon, n.frozen = a->frozen, n.shares = true;
+    }
+    n.keeps = op->training && !n.frozen;
+    if (n.keeps && op->desc.n_inputs == 2 && op_epilogue(&op->desc).relu)
         n.mask_words = (n.group_rows + NORM_MASK_ROWS - 1) / NORM_MASK_ROWS * n.n_c;
     if (!workspace) return n;
     n.sums = workspace;
@@ -403,13 +421,12 @@ static norm_t norm_of(const op_t *op, void *workspace)
     return n;
 }
 
-static err_t cpu_batch_norm_plan(op_t *op)
+static err_t cpu_norm_plan(op_t *op)
 {
-    const batch_norm_attr_t *a = &op->desc.attr.batch_norm;
     norm_t n = norm_of(op, NULL);
     int64_t n_blocks = (n.group_rows + ROW_BLOCK - 1) / ROW_BLOCK;
-    if (a->frozen) op->reads_x = 0, op->reads_y = a->epilogue.relu ? OP_FIRST : 0;
-    if (keeps(op)) op->n_saved_bytes = (size_t)(n.n_groups * (2 * n.n_c + n.mask_words)) * sizeof(float);
+    if (n.frozen) op->reads_x = 0, op->reads_y = op_epilogue(&op->desc).relu ? OP_FIRST : 0;
+    if (n.keeps) op->n_saved_bytes = (size_t)(n.n_groups * (2 * n.n_c + n.mask_words)) * sizeof(float);
     op->n_workspace_bytes =
         (size_t)(4 * n.n_c + 1) * sizeof(double) + (size_t)((3 + 2 * n_blocks) * n.n_c) * sizeof(float);
     return ERR_OK;
@@ -428,7 +445,7 @@ static norm_rows_t rows_of_group(const op_t *op, const op_args_t *args, const no
         .x = narrow_at(args->x[0].data, first, narrow),
         .shortcut = op->desc.n_inputs == 2 ? narrow_at(args->x[1].data, first, narrow) : NULL,
         .narrow = narrow,
-        .relu = op->desc.attr.batch_norm.epilogue.relu,
+        .relu = op_epilogue(&op->desc).relu,
         .mask = masks ? masks + g * n->mask_words : NULL,
         .mean = saved ? saved + 2 * g * n->n_c : NULL,
         .beta = args->param[1].data,
@@ -486,17 +503,29 @@ static void add_squares(const norm_t *n, int64_t n_rows, const float *mean)
     n->sums[n_c] = (double)n_rows;
 }
 
+/* Of `width` sums [c] and the number of rows: those of each group of channels, for every channel of it, and the number of
+ * elements. */
+static void fold_channels(const norm_t *n, int width)
+{
+    for (int64_t first = 0; n->channels > 1 && first < width * n->n_c; first += n->channels) {
+        double sum = 0;
+        for (int64_t c = 0; c < n->channels; c++) sum += n->sums[first + c];
+        for (int64_t c = 0; c < n->channels; c++) n->sums[first + c] = sum;
+    }
+    n->sums[width * n->n_c] *= (double)n->channels;
+}
+
 /* Adds up the first n_values sums over all ranks that share statistics. */
 static err_t share_sums(const op_args_t *args, const norm_t *n, int64_t n_values)
 {
-    return args->batch_norm.sum_shared
+    return n->shares && args->batch_norm.sum_shared
                ? args->batch_norm.sum_shared(args->batch_norm.context, n->sums, n_values)
                : ERR_OK;
 }
 
 /* mean, inverse_std [c]: of one group. The moments for the running averages are added to over_groups. */
-static err_t group_moments(const op_t *op, const op_args_t *args, const norm_t *n, const norm_rows_t *rows,
-                           float *mean, float *inverse_std)
+static err_t group_moments(const op_args_t *args, const norm_t *n, const norm_rows_t *rows, float *mean,
+                           float *inverse_std)
 {
     int64_t n_c = n->n_c, n_rows = rows->n_rows;
 #pragma omp parallel for schedule(static) if (forks(rows))
@@ -505,6 +534,7 @@ static err_t group_moments(const op_t *op, const op_args_t *args, const norm_t *
         norm_rows_sum(&block, n->partial + i / ROW_BLOCK * 2 * n_c);
     }
     add_blocks(n, n_rows, 1);
+    fold_channels(n, 1);
     TRY(share_sums(args, n, n_c + 1));
     for (int64_t c = 0; c < n_c; c++) {
         double value = n->sums[c] / n->sums[n_c];
@@ -512,22 +542,22 @@ static err_t group_moments(const op_t *op, const op_args_t *args, const norm_t *
         n->over_groups[c] += value;
     }
     add_squares(n, n_rows, mean);
+    fold_channels(n, 1);
     TRY(share_sums(args, n, n_c + 1));
     double count = n->sums[n_c];
     for (int64_t c = 0; c < n_c; c++) {
-        inverse_std[c] = (float)(1 / sqrt(n->sums[c] / count + op->desc.attr.batch_norm.epsilon));
+        inverse_std[c] = (float)(1 / sqrt(n->sums[c] / count + n->epsilon));
         n->over_groups[n_c + c] += n->sums[c] / (count > 1 ? count - 1 : 1);
     }
     return ERR_OK;
 }
 
-static void running_moments(const op_t *op, const op_args_t *args, const norm_t *n, float *mean,
-                            float *inverse_std)
+static void running_moments(const op_args_t *args, const norm_t *n, float *mean, float *inverse_std)
 {
     const float *running_mean = args->state[0].data, *running_variance = args->state[1].data;
     for (int64_t c = 0; c < n->n_c; c++) {
         mean[c] = running_mean[c];
-        inverse_std[c] = (float)(1 / sqrt(running_variance[c] + op->desc.attr.batch_norm.epsilon));
+        inverse_std[c] = (float)(1 / sqrt(running_variance[c] + n->epsilon));
     }
 }
 
@@ -536,7 +566,7 @@ static norm_rows_t running_rows(const op_t *op, const op_args_t *args, const nor
 {
     const float *gamma = args->param[0].data;
     norm_rows_t rows = rows_of_group(op, args, n, 0);
-    running_moments(op, args, n, n->coefficient[0], n->coefficient[2]);
+    running_moments(args, n, n->coefficient[0], n->coefficient[2]);
     for (int64_t c = 0; c < n->n_c; c++) n->coefficient[1][c] = gamma[c] * n->coefficient[2][c];
     rows.n_rows = n->n_rows;
     rows.mask = NULL;
@@ -562,58 +592,71 @@ static void update_running(float *running, const double *over_groups, const norm
     }
 }
 
-static err_t train_forward(const op_t *op, const op_args_t *args, const norm_t *n)
+/* With the statistics of each group. */
+static err_t grouped_forward(const op_t *op, const op_args_t *args, const norm_t *n)
 {
-    const batch_norm_attr_t *a = &op->desc.attr.batch_norm;
     const float *gamma = args->param[0].data;
     float *mean = n->coefficient[0], *scale = n->coefficient[1], *inverse_std = n->coefficient[2];
     for (int64_t i = 0; i < 2 * n->n_c; i++) n->over_groups[i] = 0;
     for (int64_t g = 0; g < n->n_groups; g++) {
         norm_rows_t rows = rows_of_group(op, args, n, g);
         float *saved = op->n_saved_bytes ? (float *)args->saved + 2 * g * n->n_c : NULL;
-        TRY(group_moments(op, args, n, &rows, mean, inverse_std));
+        TRY(group_moments(args, n, &rows, mean, inverse_std));
         for (int64_t c = 0; c < n->n_c; c++) {
             scale[c] = gamma[c] * inverse_std[c];
             if (saved) saved[c] = mean[c], saved[n->n_c + c] = inverse_std[c];
         }
         normalize(n, &rows, row_at(&rows, args->y[0].data, g * n->group_rows));
     }
-    update_running(args->state[0].data, n->over_groups, n, a->momentum);
-    update_running(args->state[1].data, n->over_groups + n->n_c, n, a->momentum);
     return ERR_OK;
 }
 
 static err_t cpu_batch_norm_forward(const op_t *op, const op_args_t *args)
 {
     norm_t n = norm_of(op, args->workspace);
-    if (args->training && !op->desc.attr.batch_norm.frozen) return train_forward(op, args, &n);
-    norm_rows_t rows = running_rows(op, args, &n);
-    normalize(&n, &rows, args->y[0].data);
+    if (!args->training || n.frozen) {
+        norm_rows_t rows = running_rows(op, args, &n);
+        normalize(&n, &rows, args->y[0].data);
+        return ERR_OK;
+    }
+    TRY(grouped_forward(op, args, &n));
+    const double momentum = op->desc.attr.batch_norm.momentum;
+    update_running(args->state[0].data, n.over_groups, &n, momentum);
+    update_running(args->state[1].data, n.over_groups + n.n_c, &n, momentum);
     return ERR_OK;
 }
 
-/* Adds a group's sums to over_groups, and makes coefficients 1 and 2 of the sums over all ranks. */
+static err_t cpu_group_norm_forward(const op_t *op, const op_args_t *args)
+{
+    norm_t n = norm_of(op, args->workspace);
+    return grouped_forward(op, args, &n);
+}
+
+/* Adds a group's sums to over_groups, and makes coefficients 1 and 2 of the sums over all ranks: with averages over what
+ * shares statistics, average(γ·g)/std and average(γ·g·x̂)/std². */
 static err_t use_sums(const op_args_t *args, const norm_t *n, const norm_rows_t *rows)
 {
     const int64_t n_c = n->n_c;
-    const float *inverse_std = rows->mean + n_c;
+    const float *inverse_std = rows->mean + n_c, *gamma = args->param[0].data;
     add_blocks(n, rows->n_rows, 2);
     for (int64_t c = 0; c < n_c; c++) {
         n->over_groups[c] += n->sums[c];
         n->over_groups[n_c + c] += n->sums[n_c + c] * inverse_std[c];
+        n->sums[c] *= gamma[c], n->sums[n_c + c] *= gamma[c];
     }
+    fold_channels(n, 2);
     TRY(share_sums(args, n, 2 * n_c + 1));
     for (int64_t c = 0; c < n_c; c++) {
         double count = n->sums[2 * n_c], invert = inverse_std[c];
-        n->coefficient[1][c] = (float)(n->sums[c] / count);
-        n->coefficient[2][c] = (float)(invert * invert * n->sums[n_c + c] / count);
+        n->coefficient[1][c] = (float)(invert * n->sums[c] / count);
+        n->coefficient[2][c] = (float)(invert * invert * invert * n->sums[n_c + c] / count);
     }
     return ERR_OK;
 }
 
 /* One group: adds its part of dγ and dβ to over_groups and writes its dx. With x̂ = (x−mean)/std: dβ = Σ dy,
- * dγ = Σ dy·x̂, dx = γ/std · (dy − (dβ + x̂·dγ)/n), where dx takes the sums and the count over all ranks that
- * share statistics; Ioffe & Szegedy 2015, section 3. */
+ * dγ = Σ dy·x̂, dx = (γ·dy − (Σ γ·dy + x̂·Σ γ·dy·x̂)/n)/std, where dx takes the sums and the count over all ranks and
+ * channels that share statistics; Ioffe & Szegedy 2015, section 3. */
 static err_t backward_group(const op_t *op, const op_args_t *args, const norm_t *n, int64_t g)
 {
     norm_rows_t rows = rows_of_group(op, args, n, g);
@@ -656,10 +699,10 @@ static err_t frozen_backward(const op_t *op, const op_args_t *args, const norm_t
     return ERR_OK;
 }
 
-static err_t cpu_batch_norm_backward(const op_t *op, const op_args_t *args)
+static err_t cpu_norm_backward(const op_t *op, const op_args_t *args)
 {
     norm_t n = norm_of(op, args->workspace);
-    if (op->desc.attr.batch_norm.frozen) return frozen_backward(op, args, &n);
+    if (n.frozen) return frozen_backward(op, args, &n);
     float *dgamma = args->dparam[0].data, *dbeta = args->dparam[1].data;
     for (int64_t i = 0; i < 2 * n.n_c; i++) n.over_groups[i] = 0;
     for (int64_t g = 0; g < n.n_groups; g++) TRY(backward_group(op, args, &n, g));
@@ -670,8 +713,14 @@ static err_t cpu_batch_norm_backward(const op_t *op, const op_args_t *args)
     return ERR_OK;
 }
 
-const op_kernel_t cpu_batch_norm = {.plan = cpu_batch_norm_plan,
+const op_kernel_t cpu_batch_norm = {.plan = cpu_norm_plan,
                                     .forward = cpu_batch_norm_forward,
-                                    .backward = cpu_batch_norm_backward,
+                                    .backward = cpu_norm_backward,
+                                    .fuses = true,
+                                    .bf16 = true};
+
+const op_kernel_t cpu_group_norm = {.plan = cpu_norm_plan,
+                                    .forward = cpu_group_norm_forward,
+                                    .backward = cpu_norm_backward,
                                     .fuses = true,
                                     .bf16 = true};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Reference batch norm: groups, statistics shared between ranks, and the fused addition and ReLU, one channel
- * at a time in double. */
+ * at a time in double. Reference group norm: one sample and group of channels at a time. */
 #include <math.h>
 
 #include "kernels/ref/ref.h"
@@ -176,4 +176,113 @@ static err_t ref_batch_norm_backward(const op_t *op, const op_args_t *args)
 const op_kernel_t ref_batch_norm = {.plan = ref_batch_norm_plan,
                                     .forward = ref_batch_norm_forward,
                                     .backward = ref_batch_norm_backward,
+                                    .fuses = true};
+
+/* The elements of one group of channels of one sample: `channels` in a row at each of n_pixels, n_c apart. Saved: mean and
+ * 1/std of each span, in double; with a fused ReLU, a byte per element that says whether y is above 0. */
+typedef struct span {
+    int64_t n_c, channels, n_pixels, n_spans;
+} span_t;
+
+static span_t span_of(const op_desc_t *desc)
+{
+    const int64_t n_c = desc->param[0].dim[0], n = desc->y[0].dim[0], groups = desc->attr.group_norm.groups;
+    return (span_t){n_c, n_c / groups, shape_count(desc->y[0]) / n_c / n, n * groups};
+}
+
+/* Element i of span k, and its channel. */
+static int64_t span_at(const span_t *s, int64_t k, int64_t i, int64_t *c)
+{
+    const int64_t groups = s->n_c / s->channels;
+    *c = k % groups * s->channels + i % s->channels;
+    return (k / groups * s->n_pixels + i / s->channels) * s->n_c + *c;
+}
+
+static err_t ref_group_norm_plan(op_t *op)
+{
+    if (!op->training) return ERR_OK;
+    op->n_saved_bytes = 2 * (size_t)span_of(&op->desc).n_spans * sizeof(double);
+    if (op->desc.attr.group_norm.epilogue.relu) op->n_saved_bytes += (size_t)shape_count(op->desc.y[0]);
+    return ERR_OK;
+}
+
+/* NULL: nothing is saved for the ReLU. */
+static uint8_t *passed_of(const op_t *op, const op_args_t *args)
+{
+    const bool kept = op->training && op->desc.attr.group_norm.epilogue.relu;
+    return kept ? (uint8_t *)((double *)args->saved + 2 * span_of(&op->desc).n_spans) : NULL;
+}
+
+static err_t ref_group_norm_forward(const op_t *op, const op_args_t *args)
+{
+    const group_norm_attr_t *a = &op->desc.attr.group_norm;
+    const span_t s = span_of(&op->desc);
+    const int64_t m = s.n_pixels * s.channels;
+    const float *x = args->x[0].data, *other = op->desc.n_inputs == 2 ? args->x[1].data : NULL;
+    const float *gamma = args->param[0].data, *beta = args->param[1].data;
+    float *y = args->y[0].data;
+    double *saved = op->training ? args->saved : NULL;
+    uint8_t *passed = passed_of(op, args);
+    int64_t c;
+    for (int64_t k = 0; k < s.n_spans; k++) {
+        double mean = 0, squares = 0;
+        for (int64_t i = 0; i < m; i++) mean += x[span_at(&s, k, i, &c)] / (double)m;
+        for (int64_t i = 0; i < m; i++) squares += pow(x[span_at(&s, k, i, &c)] - mean, 2);
+        const double inverse_std = 1 / sqrt(squares / (double)m + a->epsilon);
+        if (saved) saved[2 * k] = mean, saved[2 * k + 1] = inverse_std;
+        for (int64_t i = 0; i < m; i++) {
+            const int64_t at = span_at(&s, k, i, &c);
+            float value = (float)(gamma[c] * inverse_std * (x[at] - mean) + beta[c]);
+            if (other) value += other[at];
+            y[at] = a->epilogue.relu && value <= 0 ? 0 : value;
+            if (passed) passed[at] = y[at] > 0;
+        }
+    }
+    return ERR_OK;
+}
+
+/* With g = dy where the ReLU passed, x̂ = (x−mean)/std and averages over the span: dβ = Σ g, dγ = Σ g·x̂, dx =
+ * (γ·g − average(γ·g) − x̂·average(γ·g·x̂))/std. */
+static err_t ref_group_norm_backward(const op_t *op, const op_args_t *args)
+{
+    const span_t s = span_of(&op->desc);
+    const int64_t groups = s.n_c / s.channels, m = s.n_pixels * s.channels;
+    const float *x = args->x[0].data, *dy = args->dy[0].data, *gamma = args->param[0].data;
+    float *dx = args->dx[0].data, *other = op->desc.n_inputs == 2 ? args->dx[1].data : NULL;
+    float *dgamma = args->dparam[0].data, *dbeta = args->dparam[1].data;
+    const double *saved = args->saved;
+    const uint8_t *passed = passed_of(op, args);
+    for (int64_t c = 0; c < s.n_c && dgamma; c++) {
+        double sums[2] = {0, 0};
+        for (int64_t at = c; at < s.n_spans * m; at += s.n_c) {
+            const int64_t k = at / (s.n_pixels * s.n_c) * groups + c / s.channels;
+            const double g = passed && !passed[at] ? 0 : dy[at];
+            sums[0] += g * (x[at] - saved[2 * k]) * saved[2 * k + 1], sums[1] += g;
+        }
+        dgamma[c] = (float)sums[0], dbeta[c] = (float)sums[1];
+    }
+    for (int64_t k = 0; k < s.n_spans; k++) {
+        const double mean = saved[2 * k], inverse_std = saved[2 * k + 1];
+        double average[2] = {0, 0};
+        int64_t c;
+        for (int64_t i = 0; i < m; i++) {
+            const int64_t at = span_at(&s, k, i, &c);
+            const double g = passed && !passed[at] ? 0 : dy[at];
+            average[0] += gamma[c] * g / (double)m;
+            average[1] += gamma[c] * g * (x[at] - mean) * inverse_std / (double)m;
+        }
+        for (int64_t i = 0; i < m; i++) {
+            const int64_t at = span_at(&s, k, i, &c);
+            const float g = passed && !passed[at] ? 0 : dy[at];
+            const double xhat = (x[at] - mean) * inverse_std;
+            if (other) other[at] = g;
+            if (dx) dx[at] = (float)(inverse_std * (gamma[c] * g - average[0] - xhat * average[1]));
+        }
+    }
+    return ERR_OK;
+}
+
+const op_kernel_t ref_group_norm = {.plan = ref_group_norm_plan,
+                                    .forward = ref_group_norm_forward,
+                                    .backward = ref_group_norm_backward,
                                     .fuses = true};

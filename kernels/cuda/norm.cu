@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Batch norm's passes over memory: sums by parts, statistics or gradients from the sums, and the elementwise
+/* Batch norm's and group norm's passes over memory: sums by parts, statistics or gradients from the sums, and the elementwise
  * pass, which includes the addition and ReLU; sums are shared between ranks through the host.
  * results/gpu_model.md says what bounds each pass. */
 #include <math.h>
@@ -11,9 +11,11 @@ namespace
 /* A row is all channels of one pixel. With dy the passes compute the gradient. */
 typedef struct norm {
     int64_t n_c, n_groups, n_rows, group_rows; /* the last group may be smaller */
-    int n_sum_parts, n_apply_parts;            /* blocks per group */
-    bool shared;                               /* the sums go through the host before use */
-    bool narrow, relu;
+    int64_t
+        channels; /* of group norm, whose groups are samples: those that share statistics. 0: batch norm */
+    int n_sum_parts, n_apply_parts; /* blocks per group */
+    bool shared;                    /* the sums go through the host before use */
+    bool narrow, relu, frozen;
     double momentum, epsilon;
     const void *x, *shortcut,
         *dy;                  /* shortcut: what is added before ReLU; NULL: nothing. 16-byte aligned if the
@@ -27,8 +29,8 @@ typedef struct norm {
     double *partial; /* [groups, c, parts, 2] */
     double *sums;    /* [groups, 2, c], and for one group its row count */
     float *moments;  /* [groups, 2, c]: mean, 1/std; NULL: use the running values */
-    float
-        *correction; /* [groups, 2, c], backward: subtracted from dy directly, and times x − mean; NULL: 0 */
+    float *
+        correction; /* [groups, 2, c], backward: subtracted from γ/std · dy directly, and times x − mean; NULL: 0 */
 } norm_t;
 
 /* The threads of a block that work on the same row are `lanes` of W channels each, so that their loads are
@@ -249,14 +251,14 @@ __device__ inline void update_running(const norm_t &n, int64_t c, const double (
     n.running_variance[c] = (float)(variance + n.momentum * (batch[1] / groups - variance));
 }
 
-/* With x̂ = (x−mean)/std: dβ = Σ dy, dγ = Σ dy·x̂, dx = γ/std · (dy − (dβ + x̂·dγ)/n); Ioffe & Szegedy 2015,
- * section 3. */
+/* With x̂ = (x−mean)/std: dβ = Σ dy, dγ = Σ dy·x̂, dx = (γ·dy − (Σ γ·dy + x̂·Σ γ·dy·x̂)/n)/std with sums over what
+ * shares statistics; Ioffe & Szegedy 2015, section 3. sum: Σ γ·dy; products: Σ γ·dy·(x−mean). */
 __device__ inline void finish_correction(const norm_t &n, int64_t group, int64_t c, double sum,
                                          double products, double count)
 {
-    double inverse_std = n.moments[(group * 2 + 1) * n.n_c + c];
-    n.correction[group * 2 * n.n_c + c] = (float)(sum / count);
-    n.correction[(group * 2 + 1) * n.n_c + c] = (float)(inverse_std * inverse_std * (products / count));
+    double inverse_std = n.moments[(group * 2 + 1) * n.n_c + c], scale = inverse_std / count;
+    n.correction[group * 2 * n.n_c + c] = (float)(scale * sum);
+    n.correction[(group * 2 + 1) * n.n_c + c] = (float)(inverse_std * inverse_std * scale * products);
 }
 
 /* A warp adds up the parts of one channel of one group. */
@@ -277,11 +279,11 @@ template <bool GRADIENT> __global__ void fold_parts(norm_t n)
     if (GRADIENT && n.n_groups == 1) {
         if (n.dgamma) n.dbeta[c] = (float)s[0], n.dgamma[c] = (float)(s[1] * n.moments[n.n_c + c]);
     }
-    if (n.n_groups > 1 || n.shared) {
+    if (n.n_groups > 1 || n.shared || n.channels > 0) {
         n.sums[group * 2 * n.n_c + c] = s[0], n.sums[(group * 2 + 1) * n.n_c + c] = s[1];
         if (warp == 0) n.sums[n.n_groups * 2 * n.n_c] = count;
     } else if (GRADIENT) {
-        finish_correction(n, 0, c, s[0], s[1], count);
+        finish_correction(n, 0, c, n.gamma[c] * s[0], n.gamma[c] * s[1], count);
     } else {
         finish_moments(n, 0, c, s[0], s[1], count, batch);
         update_running(n, c, batch);
@@ -297,7 +299,7 @@ template <bool GRADIENT> __global__ void finish_groups(norm_t n)
             double sum = n.sums[group * 2 * n.n_c + c], other = n.sums[(group * 2 + 1) * n.n_c + c];
             if (GRADIENT) {
                 all[0] += sum, all[1] += other * n.moments[(group * 2 + 1) * n.n_c + c];
-                finish_correction(n, group, c, sum, other, count);
+                finish_correction(n, group, c, n.gamma[c] * sum, n.gamma[c] * other, count);
             } else
                 finish_moments(n, group, c, sum, other, count, all);
         }
@@ -305,6 +307,34 @@ template <bool GRADIENT> __global__ void finish_groups(norm_t n)
             update_running(n, c, all);
         else if (n.n_groups > 1 && n.dgamma)
             n.dbeta[c] = (float)all[0], n.dgamma[c] = (float)all[1];
+    }
+}
+
+/* The same of group norm: each channel of a sample adds up the sums of those that it shares statistics with. */
+template <bool GRADIENT> __global__ void finish_samples(norm_t n)
+{
+    GRID_LOOP (i, n.n_groups * n.n_c) {
+        int64_t sample = i / n.n_c, c = i - sample * n.n_c, first = c - c % n.channels;
+        const double *sums = n.sums + sample * 2 * n.n_c;
+        double sum = 0, other = 0, count = (double)(n.group_rows * n.channels), unused[2] = {0, 0};
+        for (int64_t k = first; k < first + n.channels; k++) {
+            double weight = GRADIENT ? n.gamma[k] : 1;
+            sum += weight * sums[k], other += weight * sums[n.n_c + k];
+        }
+        if (GRADIENT)
+            finish_correction(n, sample, c, sum, other, count);
+        else
+            finish_moments(n, sample, c, sum, other, count, unused);
+    }
+    const int64_t n_left =
+        GRADIENT && n.dgamma && n.n_groups > 1 ? n.n_c : 0; /* fold_parts did those of one sample */
+    GRID_LOOP (c, n_left) {
+        double all[2] = {0, 0};
+        for (int64_t sample = 0; sample < n.n_groups; sample++) {
+            all[0] += n.sums[sample * 2 * n.n_c + c];
+            all[1] += n.sums[(sample * 2 + 1) * n.n_c + c] * n.moments[(sample * 2 + 1) * n.n_c + c];
+        }
+        n.dbeta[c] = (float)all[0], n.dgamma[c] = (float)all[1];
     }
 }
 
@@ -337,7 +367,7 @@ __global__ void __launch_bounds__(BLOCK, ADD ? 3 : 4)
     });
 }
 
-/* dx = γ/std · (g − correction 0 − (x − mean) · correction 1) and dshortcut = g, where g is what ReLU passes
+/* dx = γ/std · g − correction 0 − (x − mean) · correction 1 and dshortcut = g, where g is what ReLU passes
  * on of dy. Reads x, dy and the mask, and writes dx and, if SPLIT, dshortcut. dx may be dy; if it is dshortcut,
  * g remains. */
 template <typename T, int W, relu_t RELU, bool SPLIT>
@@ -351,7 +381,7 @@ __global__ void __launch_bounds__(BLOCK, 2)
         const float *correction = n.correction + at.group * 2 * n.n_c + at.c;
         offset = load<W>(correction), slope = load<W>(correction + n.n_c);
     }
-    for (int k = 0; k < W; k++) offset.at[k] *= -ch.gain.at[k], slope.at[k] *= -ch.gain.at[k];
+    for (int k = 0; k < W; k++) offset.at[k] = -offset.at[k], slope.at[k] = -slope.at[k];
     for_rounds<ROWS>(at, [&](int64_t here, int rows) {
         pack_t<T, W> value[ROWS] = {}, gradient[ROWS] = {};
         unsigned mask[ROWS] = {};
@@ -478,15 +508,19 @@ static cudaError_t batch_norm_apply(const norm_t *n, cudaStream_t stream)
  * op->plan: host buffer for shared sums. */
 static norm_t norm_of(const op_t *op)
 {
-    const batch_norm_attr_t *a = &op->desc.attr.batch_norm;
     shape_t y = op->desc.y[0];
-    int64_t group = a->group > 0 && a->group < y.dim[0] ? a->group : y.dim[0];
     norm_t n = {.n_c = op->desc.param[0].dim[0],
-                .n_groups = (y.dim[0] + group - 1) / group,
                 .narrow = op_is_all_narrow(&op->desc),
-                .relu = a->epilogue.relu,
-                .momentum = a->momentum,
-                .epsilon = a->epsilon};
+                .relu = op_epilogue(&op->desc).relu};
+    int64_t group = 1;
+    if (op->desc.kind == OP_GROUP_NORM) {
+        n.channels = n.n_c / op->desc.attr.group_norm.groups, n.epsilon = op->desc.attr.group_norm.epsilon;
+    } else {
+        const batch_norm_attr_t *a = &op->desc.attr.batch_norm;
+        group = a->group > 0 && a->group < y.dim[0] ? a->group : y.dim[0];
+        n.momentum = a->momentum, n.epsilon = a->epsilon, n.frozen = a->frozen;
+    }
+    n.n_groups = (y.dim[0] + group - 1) / group;
     n.n_rows = shape_count(y) / n.n_c;
     n.group_rows = n.n_rows / y.dim[0] * group;
     n.n_sum_parts = parts_of(&n, true), n.n_apply_parts = parts_of(&n, false);
@@ -499,19 +533,19 @@ static int64_t n_moments(const norm_t *n)
 }
 
 /* Whether backward needs the moments, and the mask. */
-static bool keeps_moments(const op_t *op)
+static bool keeps_moments(const op_t *op, const norm_t *n)
 {
-    return op->training && !op->desc.attr.batch_norm.frozen;
+    return op->training && !n->frozen;
 }
 
 static bool keeps_mask(const op_t *op)
 {
-    return op->training && op->desc.attr.batch_norm.epilogue.relu && op->desc.n_inputs == 2;
+    return op->training && op_epilogue(&op->desc).relu && op->desc.n_inputs == 2;
 }
 
 static size_t moments_bytes(const op_t *op, const norm_t *n)
 {
-    return keeps_moments(op) ? (size_t)n_moments(n) * sizeof(float) : 0;
+    return keeps_moments(op, n) ? (size_t)n_moments(n) * sizeof(float) : 0;
 }
 
 static norm_t norm_with(const op_t *op, const op_args_t *args)
@@ -521,31 +555,32 @@ static norm_t norm_with(const op_t *op, const op_args_t *args)
     n.shortcut = op->desc.n_inputs == 2 ? args->x[1].data : nullptr;
     n.mask = keeps_mask(op) ? (uint8_t *)args->saved + moments_bytes(op, &n) : nullptr;
     n.gamma = floats(args->param[0]), n.beta = floats(args->param[1]);
-    n.shared = args->batch_norm.sum_shared != nullptr;
+    n.shared = op->desc.kind == OP_BATCH_NORM && args->batch_norm.sum_shared;
     n.partial = static_cast<double *>(args->workspace);
     n.sums = n.partial + n_moments(&n) * n.n_sum_parts;
     n.correction = (float *)(n.sums + n_moments(&n) + 2); /* aligned for packs */
     /* The workspace has room for both: without backward the moments are not kept. */
-    n.moments = keeps_moments(op) ? static_cast<float *>(args->saved) : n.correction;
-    n.running_mean = floats(args->state[0]), n.running_variance = floats(args->state[1]);
+    n.moments = keeps_moments(op, &n) ? static_cast<float *>(args->saved) : n.correction;
+    if (op->desc.n_states > 0)
+        n.running_mean = floats(args->state[0]), n.running_variance = floats(args->state[1]);
     return n;
 }
 
-static err_t cuda_batch_norm_plan(op_t *op)
+static err_t cuda_norm_plan(op_t *op)
 {
     norm_t n = norm_of(op);
     int64_t n_doubles = n_moments(&n) * (n.n_sum_parts + 1) + 2;
     op->n_workspace_bytes = (size_t)n_doubles * sizeof(double) + (size_t)n_moments(&n) * sizeof(float);
     op->n_saved_bytes =
         moments_bytes(op, &n) + (keeps_mask(op) ? (size_t)(n.n_rows * n.n_c / width_of(&n)) : 0);
-    if (!keeps_moments(op) || n.n_groups > 1) return ERR_OK;
+    if (!keeps_moments(op, &n) || n.n_groups > 1 || n.channels > 0) return ERR_OK;
     double *host;
     TRY(mem_new_array(2 * n.n_c + 1, sizeof *host, "statistics to share", &host));
     op->plan = host;
     return ERR_OK;
 }
 
-static void cuda_batch_norm_unplan(op_t *op)
+static void cuda_norm_unplan(op_t *op)
 {
     mem_free(&op->plan);
 }
@@ -570,44 +605,57 @@ static err_t sum_groups(const op_t *op, const op_args_t *args, const norm_t *n)
 {
     E_CUDA(batch_norm_sum(n, cuda_stream()), "batch norm's sums");
     if (n->shared) TRY(share_sums(op, args, n));
-    if (!n->shared && n->n_groups == 1) return ERR_OK;
+    if (!n->shared && n->n_groups == 1 && n->channels == 0) return ERR_OK;
     traffic_count("batch_norm_finish", n->n_groups * n->n_c * 24);
+    if (n->channels > 0) {
+        E_CUDA(launch(n->dy ? finish_samples<true> : finish_samples<false>, grid_for(n->n_groups * n->n_c),
+                      BLOCK, cuda_stream(), *n),
+               "group norm's statistics");
+        return ERR_OK;
+    }
     E_CUDA(launch(n->dy ? finish_groups<true> : finish_groups<false>, grid_for(n->n_c), BLOCK, cuda_stream(),
                   *n),
            "batch norm's statistics");
     return ERR_OK;
 }
 
-static err_t cuda_batch_norm_forward(const op_t *op, const op_args_t *args)
+static err_t cuda_norm_forward(const op_t *op, const op_args_t *args)
 {
     norm_t n = norm_with(op, args);
     n.y = args->y[0].data;
-    if (args->training && !op->desc.attr.batch_norm.frozen)
+    if (n.channels > 0 || (args->training && !n.frozen))
         TRY(sum_groups(op, args, &n));
     else
         n.moments = nullptr;
     if (!args->training) n.mask = nullptr;
-    E_CUDA(batch_norm_apply(&n, cuda_stream()), "batch norm");
+    E_CUDA(batch_norm_apply(&n, cuda_stream()), "a norm");
     return ERR_OK;
 }
 
-static err_t cuda_batch_norm_backward(const op_t *op, const op_args_t *args)
+static err_t cuda_norm_backward(const op_t *op, const op_args_t *args)
 {
     norm_t n = norm_with(op, args);
     n.dy = args->dy[0].data, n.dx = args->dx[0].data;
     n.dshortcut = op->desc.n_inputs == 2 ? args->dx[1].data : nullptr;
     n.dgamma = floats(args->dparam[0]), n.dbeta = floats(args->dparam[1]);
-    if (op->desc.attr.batch_norm.frozen)
+    if (n.frozen)
         n.moments = n.correction = nullptr;
     else
         TRY(sum_groups(op, args, &n));
-    if (n.dx || n.dshortcut) E_CUDA(batch_norm_apply(&n, cuda_stream()), "batch norm, backward");
+    if (n.dx || n.dshortcut) E_CUDA(batch_norm_apply(&n, cuda_stream()), "a norm, backward");
     return ERR_OK;
 }
 
-const op_kernel_t cuda_batch_norm = {.plan = cuda_batch_norm_plan,
-                                     .forward = cuda_batch_norm_forward,
-                                     .backward = cuda_batch_norm_backward,
-                                     .unplan = cuda_batch_norm_unplan,
+const op_kernel_t cuda_batch_norm = {.plan = cuda_norm_plan,
+                                     .forward = cuda_norm_forward,
+                                     .backward = cuda_norm_backward,
+                                     .unplan = cuda_norm_unplan,
+                                     .fuses = true,
+                                     .bf16 = true};
+
+const op_kernel_t cuda_group_norm = {.plan = cuda_norm_plan,
+                                     .forward = cuda_norm_forward,
+                                     .backward = cuda_norm_backward,
+                                     .unplan = cuda_norm_unplan,
                                      .fuses = true,
                                      .bf16 = true};
