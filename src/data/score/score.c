@@ -55,10 +55,22 @@ typedef struct matcher {
 static const double area_ranges[MATCH_AREAS][2] = {
     {0, 1e10}, {0, 32 * 32}, {32 * 32, 96 * 96}, {96 * 96, 1e10}};
 
+/* Whether a score is above another: 1, 0 or -1. By their bits, as this process takes denormal numbers for 0
+ * (denormals_flush). */
+static int compare_scores(double a, double b)
+{
+    int64_t x, y;
+    memcpy(&x, &a, sizeof x), memcpy(&y, &b, sizeof y);
+    if (x < 0) x = INT64_MIN - x;
+    if (y < 0) y = INT64_MIN - y;
+    return (x > y) - (x < y);
+}
+
 static int detections_by_score(const void *a, const void *b)
 {
     const detection_t *x = *(const detection_t *const *)a, *y = *(const detection_t *const *)b;
-    if (x->score > y->score || x->score < y->score) return x->score > y->score ? -1 : 1;
+    const int better = compare_scores(x->score, y->score);
+    if (better) return -better;
     return (x > y) - (x < y); /* they are in the order of the file in memory */
 }
 
@@ -79,7 +91,7 @@ static err_t measure_masks(matcher_t *m, int32_t n)
             RAISE(
                 ERR_DATA,
                 "annotation %lld (image %lld) has no segmentation, so that masks cannot be scored; score boxes, "
-                "or complete the annotations",
+                "complete the annotations, or leave such objects out by --skip-unmasked",
                 (long long)a->id, (long long)m->image->id);
         err_t err = mask_encode(a, m->image->width, m->image->height, &m->scratch, &m->truth_masks[k]);
         if (err != ERR_OK)
@@ -294,7 +306,8 @@ static err_t match_image(scoring_t *s, int64_t *entry, int64_t last_entry, int64
 static int outcomes_by_score(const void *a, const void *b)
 {
     const outcome_t *x = a, *y = b;
-    if (x->score > y->score || x->score < y->score) return x->score > y->score ? -1 : 1;
+    const int better = compare_scores(x->score, y->score);
+    if (better) return -better;
     return (x->order > y->order) - (x->order < y->order);
 }
 
