@@ -37,6 +37,38 @@ recipe=(--model mnist-cnn --batch 60 --optimizer adadelta --lr 0.03 --schedule p
     [[ $output == *"missing.conf: No such file"* ]]
 }
 
+@test "what contradicts the command line in a config file gives way; within one of them it is an error" {
+    local conf=$BATS_TEST_TMPDIR/a.conf print=("$dptrain" train --print-config --config "$BATS_TEST_TMPDIR/a.conf")
+    printf 'eval-every = 75s\neval-samples = 9\nkeep-best = true\ntarget = loss=0.1\n' >"$conf"
+    "${print[@]}" --no-eval >"$conf.out"
+    grep -qx 'eval = false' "$conf.out"
+    [ "$(grep -Ec 'eval-every|eval-samples|keep-best = true|target =' "$conf.out")" -eq 0 ]
+    "${print[@]}" --eval-every 2 | grep -x 'eval-every = 2'
+    for typed in '--eval-every 75s' '--target loss=0.1' --keep-best; do
+        printf 'eval = false\n' >"$conf"
+        # shellcheck disable=SC2086 # words
+        "${print[@]}" $typed >"$conf.out"
+        [ "$(grep -c '^eval = false' "$conf.out")" -eq 0 ]
+    done
+    printf 'bn-group = 4\nwarmup = 2\n' >"$conf"
+    "${print[@]}" --model mnist-cnn-bn --sync-bn --warmup-steps 3 >"$conf.out"
+    [ "$(grep -Exc 'bn-group = 4|warmup = 2' "$conf.out")" -eq 0 ]
+    run "${print[@]}" --no-eval --eval-every 3
+    [ "$status" -eq 2 ]
+    printf 'eval = false\neval-every = 3\n' >"$conf"
+    run "${print[@]}"
+    [ "$status" -eq 2 ]
+    for warmup in 'warmup-steps = 50' 'warmup = 50'; do
+        printf '%s\n' "$warmup" >"$conf"
+        "$dptrain" train --config "$conf" --model lenet5 --data digits --steps 6 --no-eval --out "$out" --overwrite |
+            grep '  rate .* after 1 step of warm-up'
+        printf '%s\nsteps = 6\n' "$warmup" >"$conf"
+        run "$dptrain" train --config "$conf" --model lenet5 --data digits --no-eval --out "$out" --overwrite
+        [ "$status" -eq 2 ]
+        [[ $output == *"--warmup"*"the whole run has 6"* ]]
+    done
+}
+
 @test "the whole recipe: 1, 2 and 3 ranks give the same loss curve, including augmentation and dropout" {
     only_slow "takes 6 s, and cli/reproducible has such runs"
     # The fastest algorithms depend on a rank's share of the batch, and each rounds differently.

@@ -5,6 +5,7 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -332,17 +333,32 @@ static err_t check_evaluation(train_options_t *o)
 }
 
 /* Alternatives: one on the command line overrides the other in a config file. */
-static const char *const pairs[][2] = {{"epochs", "steps"},
-                                       {"batch", "batch-per-rank"},
-                                       {"target", "target-accuracy"},
-                                       {"flip", "augment-flip"}};
+static const char *const pairs[][2] = {{"epochs", "steps"},           {"batch", "batch-per-rank"},
+                                       {"target", "target-accuracy"}, {"warmup", "warmup-steps"},
+                                       {"sync-bn", "bn-group"},       {"flip", "augment-flip"}};
 
-/* Whether the alternative to an option is given. */
+/* They need evaluations. */
+static const char *const of_evaluation[] = {"eval-every", "eval-samples",    "keep-best",
+                                            "target",     "target-accuracy", NULL};
+
+static bool is_typed(const train_options_t *o, const char *key)
+{
+    for (int g = 0; g < TRAIN_N_GROUPS; g++)
+        for (int i = 0; i < o->groups[g].n; i++)
+            if (o->typed[g] >> i & 1 && strcmp(o->groups[g].table[i].key, key) == 0) return true;
+    return false;
+}
+
+/* Whether what is given contradicts an option, which then keeps its default. */
 static bool is_settled(const train_options_t *o, const char *key)
 {
+    const bool no_eval = train_options_given(o, "eval") && !o->eval;
     for (size_t i = 0; i < sizeof pairs / sizeof pairs[0]; i++)
         for (int k = 0; k < 2; k++)
-            if (strcmp(pairs[i][k], key) == 0) return train_options_given(o, pairs[i][1 - k]);
+            if (strcmp(pairs[i][k], key) == 0 && train_options_given(o, pairs[i][1 - k])) return true;
+    if (strcmp(key, "eval") != 0) return no_eval && opt_listed(of_evaluation, key);
+    for (int i = 0; of_evaluation[i]; i++)
+        if (train_options_given(o, of_evaluation[i]) && !no_eval) return true;
     return false;
 }
 
@@ -415,10 +431,15 @@ void train_options_set_rate(train_options_t *o, int64_t batch)
                                         : optim_default_rate(o->optim.optimizer);
 }
 
-void train_options_set_warmup(train_options_t *o, int64_t n_steps)
+void train_options_set_warmup(train_options_t *o, int64_t n_steps, int64_t per_epoch)
 {
     const task_defaults_t *d = &o->kind->defaults;
     schedule_options_t *s = &o->schedule;
+    const bool shorter = is_typed(o, "steps") || is_typed(o, "epochs");
+    const int64_t n_warmup =
+        s->warmup_steps > 0 ? s->warmup_steps : (int64_t)llround(s->warmup_epochs * (double)per_epoch);
+    if (shorter && !is_typed(o, "warmup-steps") && !is_typed(o, "warmup") && n_warmup >= n_steps)
+        s->warmup_steps = n_steps / 4, s->warmup_epochs = 0;
     if (!d->warmup_steps || train_options_given(o, "warmup-steps") || s->warmup_epochs > 0) return;
     s->warmup_steps = d->warmup_steps < n_steps / 4 ? d->warmup_steps : n_steps / 4;
     if (!(s->warmup_from > 0)) s->warmup_from = d->warmup_from;

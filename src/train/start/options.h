@@ -29,9 +29,10 @@ err_t train_options_check(train_options_t *options);
 err_t train_options_check_model(train_options_t *options);
 
 /* What follows from the task once a step's samples and a new run's steps are known: the rate, unless it is set, and
- * warm-up, unless options of it are given. */
+ * warm-up, unless options of it are given. Warm-up of --config gives way to a shorter run on the command line: it is a
+ * quarter of it at most. */
 void train_options_set_rate(train_options_t *options, int64_t batch);
-void train_options_set_warmup(train_options_t *options, int64_t n_steps);
+void train_options_set_warmup(train_options_t *options, int64_t n_steps, int64_t per_epoch);
 
 /* Refuses --lr-scale in a new run without the batch that --lr is meant for. */
 err_t train_options_check_scale(const train_options_t *options);
