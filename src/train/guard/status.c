@@ -2,6 +2,8 @@
 /* Guest: the progress bar and lines of progress. Their words are left to train/output/status.c. */
 #include "train/output/status.h"
 
+#include <math.h>
+
 #include "base/clock.h"
 #include "base/log.h"
 #include "text/progress.h"
@@ -42,7 +44,7 @@ static void show(progress_t *p)
     double values[TASK_MAX_METRICS]; /* of the epoch so far; the first are shown */
     task_metrics_of_training(metrics, t->at.sums, (double)t->at.n_samples, values);
     for (int i = 0, n = 0; i < metrics->n && n < STATUS_VALUES; i++)
-        if (metrics->at[i]->training != TASK_SUM_NONE)
+        if (metrics->at[i]->training != TASK_SUM_NONE && !(metrics->at[i]->per_object && isnan(values[i])))
             status.values[n++] = (status_value_t){metrics->at[i]->label, metrics->at[i]->brief, values[i]};
     status_draw(&status);
     if (progress_active()) return;
