@@ -39,6 +39,8 @@ static const char *const scores[] = {"auto", "bbox", "segm", NULL};
 static const opt_t detector_table[] = {
     {"score", OPT_CHOICE, FIELD(score), "auto", 0, 0, scores, NULL,
      "what to score; auto: boxes, and masks if the model or FILE has them", OPT_COMMON},
+    {"skip-unmasked", OPT_FLAG, FIELD(inference.skip_unmasked), NULL, 0, 0, NULL, NULL,
+     "leave out annotated objects without a segmentation", OPT_MORE},
     {"write-results", OPT_STRING, FIELD(inference.write_results), NULL, 0, 0, NULL, "DIR",
      "write the detections to DIR/bbox.json and DIR/segm.json, in COCO's results format", OPT_COMMON},
 };
@@ -72,7 +74,7 @@ enum {
 /* Options of a checkpoint's evaluation do not apply to results, nor the other way round. */
 static err_t check_results(const inference_options_t *options, const opt_group_t *groups)
 {
-    static const char *const others[] = {"png", "worst"};
+    static const char *const others[] = {"png", "worst"}, *const scoring[] = {"score", "skip-unmasked", NULL};
     if (!options->data)
         RAISE(ERR_USAGE, "--results requires --data SRC: COCO's folder, shards, or a file of annotations");
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
@@ -80,7 +82,7 @@ static err_t check_results(const inference_options_t *options, const opt_group_t
             RAISE(ERR_USAGE, "--%s does not apply to --results", others[i]);
     for (int g = GROUP_WEIGHTS; g <= GROUP_LOADING; g++)
         for (int i = 0; i < groups[g].n; i++)
-            if (groups[g].given >> i & 1 && strcmp(groups[g].table[i].key, "score") != 0)
+            if (groups[g].given >> i & 1 && !opt_listed(scoring, groups[g].table[i].key))
                 RAISE(ERR_USAGE, "--%s does not apply to --results", groups[g].table[i].key);
     return ERR_OK;
 }

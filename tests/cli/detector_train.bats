@@ -23,6 +23,7 @@ setup_file() {
 
 setup() {
     common_setup
+    cd "$BATS_TEST_TMPDIR" || return
     [ -n "${coco:-}" ] || skip "python3 is not here, which makes the images"
 }
 
@@ -156,6 +157,8 @@ fails() { # CODE WORDS RANKS ARGUMENTS...
         >"$BATS_TEST_TMPDIR/bare/annotations/instances_train2017.json"
     data=$BATS_TEST_TMPDIR/bare
     model=maskrcnn_resnet18_fpn fails 3 "objects of $data have no segmentation, which maskrcnn_resnet18_fpn needs" 0
+    [[ $output == *"annotation 1 of image 10; --skip-unmasked leaves such objects out"* ]]
+    model=maskrcnn_resnet18_fpn fails 3 "has no training images with objects" 0 --skip-unmasked
     jq '.annotations |= map(.bbox[2] = 0.5)' "$coco/annotations/instances_train2017.json" \
         >"$BATS_TEST_TMPDIR/bare/annotations/instances_train2017.json"
     fails 3 "has no training images with objects: neither crowds nor objects outside of their image count" 0

@@ -112,6 +112,10 @@ check() { # CODE WORDS ARGUMENTS...   what dptrain eval says
     done
     jq 'del(.annotations[0].segmentation)' "$sets/coco/annotations/instances_val2017.json" >bare.json
     check 3 "has no segmentation, so that masks cannot be scored; score boxes" --results "$both" --data bare.json
+    check 0 "1 of" --results "$both" --data bare.json --skip-unmasked --json skip.out
+    jq 'del(.annotations[0])' bare.json >less.json
+    check 0 "AP50" --results "$both" --data less.json --json less.out
+    cmp skip.out less.out
     check 0 "AP50" --results "$boxes" --data bare.json
     run "$dptrain" eval --results "$boxes" --data bare.json --json "$BATS_TEST_TMPDIR/absent/x/y.json"
     [ "$status" -ne 0 ]

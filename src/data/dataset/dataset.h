@@ -74,11 +74,12 @@ static inline size_t batch_field_bytes(const field_t *field, const batch_field_t
 
 /* TASK_DETECT: what images have. */
 typedef struct dataset_objects {
-    int64_t most, most_runs; /* in one image: objects and ignored boxes, and runs of masks */
-    int64_t most_mask_runs;  /* of one object */
-    int64_t n_train;         /* training objects */
-    int64_t n_unmasked;      /* of these, without a segmentation */
-    int64_t n_left_out;      /* training images without objects to train on */
+    int64_t most, most_runs;          /* in one image: objects and ignored boxes, and runs of masks */
+    int64_t most_mask_runs;           /* of one object */
+    int64_t n_train;                  /* training objects */
+    int64_t n_unmasked;               /* of these, or left out (skip_unmasked), without a segmentation */
+    int64_t unmasked, unmasked_image; /* the ids of the first of them, and of its image */
+    int64_t n_left_out;               /* training images without objects to train on */
 } dataset_objects_t;
 
 /* What is known of a dataset without reading its images. */

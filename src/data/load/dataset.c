@@ -234,6 +234,7 @@ static err_t read_image(dataset_reader_t *reader, const dataset_request_t *reque
                                  samples->of_objects ? &sample.annotations[ref->object] : NULL,
                                  samples->on_canvas ? &r->view : NULL,
                                  dataset->classes.output,
+                                 dataset->settings.skip_unmasked,
                                  &r->objects};
     return request->fields ? samples->fill(info, &item, request->fields) : ERR_OK;
 }

@@ -13,26 +13,33 @@
 /* What an image has for training. */
 typedef struct census {
     int64_t n_objects, n_ignored, n_runs, most_mask_runs, n_unmasked;
-    bool usable; /* a box of more than a pixel */
+    int64_t unmasked; /* the first one's id */
+    bool usable;      /* a box of more than a pixel */
 } census_t;
+
+static crowd_t crowd_of(const annotation_t *a, bool skip_unmasked)
+{
+    return !a->crowd && skip_unmasked && a->segmentation == SEGMENTATION_NONE ? CROWD_IGNORED : a->crowd;
+}
 
 static int64_t larger(int64_t a, int64_t b)
 {
     return a > b ? a : b;
 }
 
-static census_t count_objects(const sample_t *sample)
+static census_t count_objects(const sample_t *sample, bool skip_unmasked)
 {
     census_t c = {0};
     for (int32_t k = 0; k < sample->n_annotations; k++) {
         const annotation_t *a = &sample->annotations[k];
-        c.n_ignored += a->crowd == CROWD_IGNORED;
-        if (a->crowd) continue;
+        const crowd_t crowd = crowd_of(a, skip_unmasked);
+        c.n_ignored += crowd == CROWD_IGNORED;
+        if (!a->crowd && a->segmentation == SEGMENTATION_NONE && c.n_unmasked++ == 0) c.unmasked = a->id;
+        if (crowd) continue;
         c.n_objects++;
         const int64_t n_runs = mask_max_runs(a, sample->width);
         c.n_runs += n_runs;
         c.most_mask_runs = larger(c.most_mask_runs, n_runs);
-        c.n_unmasked += a->segmentation == SEGMENTATION_NONE;
         c.usable = c.usable || (a->box[2] > 1 && a->box[3] > 1);
     }
     return c;
@@ -114,8 +121,14 @@ static err_t detection_list(const source_t *source, const transform_settings_t *
         for (int64_t i = 0; i < n_images; i++) {
             sample_t sample;
             TRY_OUT(err, source_describe(source, split, i, &buffer, &sample));
-            const census_t c = count_objects(&sample);
-            if (split == SPLIT_TRAIN && !settings->keep_empty && !c.usable) {
+            const census_t c = count_objects(&sample, settings->skip_unmasked);
+            const bool keeps = split != SPLIT_TRAIN || settings->keep_empty || c.usable;
+            if (split == SPLIT_TRAIN && (keeps || settings->skip_unmasked)) {
+                if (objects->n_unmasked == 0)
+                    objects->unmasked = c.unmasked, objects->unmasked_image = sample.id;
+                objects->n_unmasked += c.n_unmasked;
+            }
+            if (!keeps) {
                 objects->n_left_out++;
                 continue;
             }
@@ -133,7 +146,7 @@ static err_t detection_list(const source_t *source, const transform_settings_t *
             objects->most = larger(objects->most, n);
             objects->most_runs = larger(objects->most_runs, c.n_runs);
             objects->most_mask_runs = larger(objects->most_mask_runs, c.most_mask_runs);
-            if (split == SPLIT_TRAIN) objects->n_train += c.n_objects, objects->n_unmasked += c.n_unmasked;
+            if (split == SPLIT_TRAIN) objects->n_train += c.n_objects;
             out->of[split][out->n[split]++] = (sample_ref_t){(int32_t)i, (int32_t)c.n_objects};
         }
         TRY_OUT(err, detection_add_canvases(source, split, watch, &out->canvases));
@@ -242,7 +255,7 @@ static err_t detection_fill(const dataset_info_t *info, const samples_item_t *it
     for (int ignored = 0; ignored <= 1; ignored++)
         for (int32_t k = 0; k < item->sample->n_annotations; k++) {
             const annotation_t *a = &item->sample->annotations[k];
-            if (a->crowd != (ignored ? CROWD_IGNORED : CROWD_NONE)) continue;
+            if (crowd_of(a, item->skip_unmasked) != (ignored ? CROWD_IGNORED : CROWD_NONE)) continue;
             if (n == info->objects.most)
                 RAISE_OUT(err, ERR_DATA, "%s has other annotations than when it was opened", item->name);
             put_box(v, a->box, boxes + 4 * n);

@@ -40,6 +40,7 @@ typedef struct samples_item {
     const annotation_t *object;   /* the sample's; NULL: the whole image */
     const detection_view_t *view; /* TASK_DETECT */
     const int32_t *outputs;       /* TASK_DETECT: the class of each category */
+    bool skip_unmasked;           /* TASK_DETECT: transform_settings_t's */
     detection_scratch_t *scratch; /* TASK_DETECT */
 } samples_item_t;
 

@@ -215,6 +215,38 @@ void truths_warn(const truths_t *truths)
         }
 }
 
+const annotation_t *truths_unmasked(const truths_t *truths, const truth_image_t **image)
+{
+    for (int64_t i = 0; i < truths->n_images; i++)
+        for (int32_t k = 0; k < truths->images[i].n_annotations; k++) {
+            *image = &truths->images[i];
+            if ((*image)->annotations[k].segmentation == SEGMENTATION_NONE) return &(*image)->annotations[k];
+        }
+    return NULL;
+}
+
+void truths_skip_unmasked(truths_t *truths)
+{
+    const memory_t *memory = truths->memory;
+    const truth_image_t *image;
+    const annotation_t *first = truths_unmasked(truths, &image);
+    const int64_t n_all = truths->n_annotations, id = first ? first->id : 0;
+    if (!first) return;
+    truths->n_annotations = 0;
+    for (int64_t i = 0; i < truths->n_images; i++) {
+        annotation_t *own = (annotation_t *)(uintptr_t)memory->images[i].annotations;
+        int32_t n = 0;
+        for (int32_t k = 0; k < memory->images[i].n_annotations; k++)
+            if (own[k].segmentation != SEGMENTATION_NONE) own[n++] = own[k];
+        memory->images[i].n_annotations = n;
+        truths->n_annotations += n;
+    }
+    log_note("truth    %" PRId64 " of %" PRId64
+             " annotations left out (--skip-unmasked): they have no segmentation, the first is %" PRId64
+             " of image %" PRId64,
+             n_all - truths->n_annotations, n_all, id, image->id);
+}
+
 static err_t new_truths(truths_t **out)
 {
     memory_t *memory = NULL;

@@ -42,6 +42,11 @@ err_t truths_of_source(const source_t *source, split_t split, const int64_t *ima
                        const open_watch_t *watch, truths_t **out);
 void truths_free(truths_t **truths);
 
+/* The first annotation without a segmentation, and its image; NULL: all have one. */
+const annotation_t *truths_unmasked(const truths_t *truths, const truth_image_t **image);
+/* Leaves them out, and says how many. */
+void truths_skip_unmasked(truths_t *truths);
+
 /* Warns of an object with id 0, which never counts as found. */
 void truths_warn(const truths_t *truths);
 

@@ -164,10 +164,11 @@ void transform_describe(const transform_settings_t *s, char *out, size_t n_bytes
         const canvases_t *c = &s->canvases;
         char first[24] = "";
         if (c->n_min_sizes > 1) snprintf(first, sizeof first, "%lld to ", (long long)c->min_sizes[0]);
-        snprintf(out, n_bytes, "detect; shorter side %s%lld, longer up to %lld pixels; training:%s%s%s",
+        snprintf(out, n_bytes, "detect; shorter side %s%lld, longer up to %lld pixels; training:%s%s%s%s",
                  first, (long long)c->min_size, (long long)c->max_size,
                  s->no_flip ? "" : " flipped at random,", c->n_min_sizes > 1 ? " sizes at random," : "",
-                 s->keep_empty ? " all images" : " images with objects");
+                 s->keep_empty ? " all images" : " images with objects",
+                 s->skip_unmasked ? "; without objects that have no segmentation" : "");
         return;
     }
     char part[96];

@@ -251,15 +251,16 @@ static err_t collect_truths(detection_evaluator_t *e)
         err = err_raise(err, __FILE__, __LINE__, "%s%s", err_message(), o->list_advice);
     TRY_OUT(err, err);
     truths_warn(e->truths);
+    if (o->skip_unmasked) truths_skip_unmasked(e->truths);
     /* Rather now than after the last image. */
-    for (int64_t i = 0; i < e->truths->n_images && o->masks; i++)
-        for (int32_t k = 0; k < e->truths->images[i].n_annotations; k++)
-            if (e->truths->images[i].annotations[k].segmentation == SEGMENTATION_NONE)
-                RAISE_OUT(err, ERR_DATA,
-                          "annotation %" PRId64 " (image %" PRId64
-                          ") has no segmentation, so that masks cannot be scored%s",
-                          e->truths->images[i].annotations[k].id, e->truths->images[i].id,
-                          o->advice ? o->advice : "");
+    const truth_image_t *image;
+    const annotation_t *bare = o->masks ? truths_unmasked(e->truths, &image) : NULL;
+    if (bare)
+        RAISE_OUT(
+            err, ERR_DATA,
+            "annotation %" PRId64 " (image %" PRId64
+            ") has no segmentation, so that masks cannot be scored; --skip-unmasked leaves such objects out%s",
+            bare->id, image->id, o->advice ? o->advice : "");
 out:
     mem_free(&images);
     return err;

@@ -32,7 +32,8 @@ typedef struct detection_evaluator_options {
     const canvases_t *canvases; /* one holds each image */
     const class_map_t *map;     /* of the source's categories */
     detections_options_t detections;
-    bool masks; /* score masks too; only of a model with masks */
+    bool masks;         /* score masks too; only of a model with masks */
+    bool skip_unmasked; /* transform_settings_t's */
     /* These complete messages about the ground truth; or NULL. */
     const char *advice;      /* annotations without masks: "; use --score bbox" */
     const char *list_advice; /* annotations without ids of their own: "; or add --no-eval" */

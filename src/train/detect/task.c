@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The task detect: objects with boxes, classes and masks. How detectors are set up, their part of a step, its record. Passes
  * over images are left to train_images.c, evaluation to evaluate.c. */
+#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -149,18 +150,27 @@ static err_t check_sync(const task_run_t *run)
 static err_t detect_check_model(task_run_t *run)
 {
     const dataset_info_t *info = &run->dataset->info;
-    const long long n_bare = info->objects.n_unmasked;
+    const dataset_objects_t *objects = &info->objects;
+    const bool skip = run->dataset->settings.skip_unmasked;
+    const long long n_bare = objects->n_unmasked;
     run->micro_batch = choose_micro_batch(run);
     const bool masks = rcnn_has_masks(run->graph);
-    if (masks && 10 * n_bare > (long long)info->objects.n_train)
-        RAISE(ERR_DATA,
-              "%lld object%s of %s %s no segmentation, which %s needs; train a model without masks, such as "
-              "fasterrcnn_resnet50_fpn",
-              n_bare, n_bare == 1 ? "" : "s", info->source, n_bare == 1 ? "has" : "have", run->model);
-    if (masks && n_bare > 0 && run->comm->rank == 0)
-        log_warn(
-            "%lld of the %s training objects have no segmentation: their boxes are trained, without a mask",
-            n_bare, figure_count(info->objects.n_train).text);
+    const bool has_id = objects->unmasked >= ANNOTATION_FIRST_ID;
+    char first[96];
+    snprintf(first, sizeof first, "the first is annotation%s%" PRId64 "%s of image %" PRId64, has_id ? " " : "s[",
+             has_id ? objects->unmasked : objects->unmasked - INT64_MIN, has_id ? "" : "]",
+             objects->unmasked_image);
+    if (masks && !skip && 10 * n_bare > (long long)objects->n_train)
+        RAISE(
+            ERR_DATA,
+            "%lld object%s of %s %s no segmentation, which %s needs, %s; --skip-unmasked leaves such objects out, or "
+            "train a model without masks, such as fasterrcnn_resnet50_fpn",
+            n_bare, n_bare == 1 ? "" : "s", info->source, n_bare == 1 ? "has" : "have", run->model, first);
+    if (n_bare > 0 && run->comm->rank == 0 && (masks || skip))
+        log_warn("%lld of the %s training objects have no segmentation, %s: %s", n_bare,
+                 figure_count(objects->n_train + (skip ? n_bare : 0)).text, first,
+                 skip ? "they are left out (--skip-unmasked)"
+                      : "their boxes are trained, without a mask; --skip-unmasked leaves them out");
     return check_sync(run);
 }
 
@@ -233,6 +243,7 @@ static err_t open_evaluator(task_run_t *run)
                                              .canvases = &dataset->settings.canvases,
                                              .map = &dataset->classes,
                                              .masks = rcnn_has_masks(run->graph),
+                                             .skip_unmasked = dataset->settings.skip_unmasked,
                                              .advice = "; train a model without masks, or add --no-eval",
                                              .list_advice = "; or train without scores: --no-eval",
                                              .bad = run->bad};

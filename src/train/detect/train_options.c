@@ -13,12 +13,15 @@ const opt_t detect_train_option_table[] = {
      "train the last N of the trunk's stem and four stages [3 with --weights, otherwise 5, which is all]",
      OPT_MORE},
     {"norm", OPT_CHOICE, FIELD(norm), "auto", 0, 0, model_norms, NULL,
-     "batch norm: constants, or trained over each micro-batch; auto: frozen with --weights, otherwise batch",
+     "batch norm with constants, batch norm of each micro-batch, or group norm of each image; auto: with --weights frozen "
+     "or the file's, otherwise group",
      OPT_MORE},
     {"norm-eps", OPT_REAL, FIELD(norm_epsilon), "1e-5", 0, 1, NULL, "X",
-     "epsilon of batch norm; 0 for torchvision's COCO_V1 weights", OPT_MORE},
+     "epsilon of norms; 0 for torchvision's COCO_V1 weights", OPT_MORE},
     {"keep-empty", OPT_FLAG, FIELD(keep_empty), "false", 0, 0, NULL, NULL,
      "also train on images without objects, as background", OPT_MORE},
+    {"skip-unmasked", OPT_FLAG, FIELD(skip_unmasked), "false", 0, 0, NULL, NULL,
+     "leave out objects without a segmentation: neither targets nor background, nor scored", OPT_MORE},
     {"rpn-batch", OPT_INT, FIELD(rpn_batch), "256", 2, 4096, NULL, "N",
      "anchors sampled per image, at most half of them objects", OPT_MORE},
     {"rpn-topk", OPT_INT, FIELD(rpn_topk), "2000", 1, 16384, NULL, "N",
@@ -37,6 +40,7 @@ const int n_detect_train_options = sizeof detect_train_option_table / sizeof det
 err_t detect_train_transform(const detect_train_options_t *o, transform_settings_t *settings)
 {
     settings->keep_empty = o->keep_empty;
+    settings->skip_unmasked = o->skip_unmasked;
     return canvases_new(&o->canvas, &settings->canvases);
 }
 

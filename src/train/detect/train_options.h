@@ -17,7 +17,7 @@ typedef struct detect_train_options {
     int64_t trainable_layers; /* 0: by default */
     int64_t rpn_batch, rpn_topk, box_batch, mask_block;
     int64_t micro_batch; /* 0: by default */
-    bool keep_empty;
+    bool keep_empty, skip_unmasked;
 } detect_train_options_t;
 extern const opt_t detect_train_option_table[];
 extern const int n_detect_train_options;

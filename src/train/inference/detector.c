@@ -533,6 +533,8 @@ static err_t evaluate(runtime_t *runtime, trained_model_t *model, const inferenc
                                                      .map = &run.map,
                                                      .detections = o->detections,
                                                      .masks = run.masks,
+                                                     .skip_unmasked = o->skip_unmasked ||
+                                                                      model->about.transform.skip_unmasked,
                                                      .advice = "; use --score bbox",
                                                      .bad = &run.bad};
     err = detection_evaluator_open(&evaluator, &run.evaluator);

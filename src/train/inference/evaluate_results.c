@@ -99,6 +99,7 @@ static err_t find_scores(void *context, comm_alive_t alive, void *alive_context)
     if (s->options->json) TRY(fs_check_target(s->options->json));
     TRY(truths_read(s->options->data, s->options->split, &watch, &s->truths));
     truths_warn(s->truths);
+    if (s->options->skip_unmasked) truths_skip_unmasked(s->truths);
     for (int i = 0; i < 2; i++)
         if (s->files[i]) TRY(score_file(s, i, &watch));
     for (int i = 0; i < 2; i++)

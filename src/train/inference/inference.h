@@ -37,6 +37,7 @@ typedef struct inference_options {
     split_t split;
     const char *png;           /* output: contact sheet of the worst mistakes */
     int64_t n_worst;           /* mistakes to draw in png; of detectors, images */
+    bool skip_unmasked;        /* truths_skip_unmasked */
     score_type_t score;        /* of detectors; SCORE_TYPE_COUNT: what the model or the files have */
     const char *write_results; /* output of detectors: folder of bbox.json and segm.json */
     bool per_category;
