@@ -22,7 +22,7 @@ static inline graph_t *small_rcnn_of(const small_rcnn_t *size)
     graph_t *g = NULL;
     must(graph_new("small", &g), "a graph");
     graph_input(g, "image", shape_3d(size->height, size->width, 3), DTYPE_F32);
-    g->frozen_norms = !size->norms_learn;
+    g->norm = size->norms_learn ? GRAPH_NORM_BATCH : GRAPH_NORM_FROZEN;
     g->compute = size->compute;
     rcnn_add(g, &(rcnn_sizes_t){.net = &net,
                                 .masks = true,

@@ -60,7 +60,7 @@ static err_t build(const char *name, const model_options_t *options, graph_t **o
     if (!model->detects) RAISE(ERR_USAGE, "%s does not detect", name);
     TRY(graph_new(name, out));
     graph_input(*out, "image", options->sample, DTYPE_F32);
-    (*out)->frozen_norms = true;
+    (*out)->norm = GRAPH_NORM_FROZEN;
     model->build(*out, options);
     for (int i = 0; i < RCNN_LEVELS; i++)
         for (int n = 0; n < (*out)->n_nodes; n++)

@@ -132,6 +132,45 @@ fails() { # CODE WORDS RANKS ARGUMENTS...
     grep '  rate    sgd, cosine from 0.00125 after 1 step of warm-up, seed 1' "$BATS_TEST_TMPDIR/said"
 }
 
+@test "norms: group without weights, the file's with group norm's; a warning where statistics are those of one image" {
+    train 0 --steps 1 --lr 1e-6 >said
+    grep '^ *norm group: ' said
+    "$dptrain" checkpoint show "$out" | grep '^norm  *group$'
+    "$dptrain" checkpoint export "$out" --out group.npz >/dev/null
+    "$dptrain" eval "$out" --threads 1 --write-results . >said && mv bbox.json own.json
+    "$dptrain" eval group.npz --model fasterrcnn_resnet18_fpn --data "$coco" --min-size 64 --max-size 64 --threads 1 --write-results . >said
+    cmp own.json bbox.json
+    out=$out-fine train 0 --steps 1 --weights group.npz --no-eval >said
+    grep '^ *norm group: ' said
+    out=$out-one train 0 --steps 1 --norm batch --no-eval >said 2>&1
+    grep '^ *norm batch: ' said
+    grep 'warning: batch norm has the statistics of one image' said
+    out=$out-two train 0 --steps 1 --norm batch --micro-batch 2 --no-eval >said 2>&1
+    [ "$(grep -c 'warning: batch norm' said)" -eq 0 ]
+}
+
+@test "--skip-unmasked: objects without a segmentation are neither trained nor scored" {
+    cp -r "$coco" bare
+    local split
+    for split in train val; do
+        jq 'del(.annotations[3].segmentation)' "$coco/annotations/instances_${split}2017.json" \
+            >"bare/annotations/instances_${split}2017.json"
+    done
+    data=$PWD/bare
+    model=maskrcnn_resnet18_fpn fails 3 "--skip-unmasked leaves such objects out" 0
+    out=$out-kept model=fasterrcnn_resnet18_fpn train 0 --steps 1 >said 2>&1
+    [ "$(grep -c 'no segmentation' said)" -eq 0 ]
+    model=maskrcnn_resnet18_fpn train 0 --skip-unmasked --steps 1 --lr 1e-6 >said 2>&1
+    grep 'training: flipped at random, images with objects; without objects that have no segmentation' said
+    grep 'warning: 1 of the 13 training objects have no segmentation, the first is annotation 4 of image 16: they are left out' said
+    grep 'truth .*1 of 13 annotations left out (--skip-unmasked)' said
+    "$dptrain" eval "$out" --threads 1 --json one.json >said
+    grep 'truth .*1 of 13 annotations left out (--skip-unmasked)' said
+    jq 'del(.annotations[3])' bare/annotations/instances_val2017.json >less.json && mv less.json bare/annotations/instances_val2017.json
+    "$dptrain" eval "$out" --data bare --threads 1 --json two.json >said
+    jq -es '.[0].bbox == .[1].bbox and .[0].segm == .[1].segm' one.json two.json
+}
+
 @test "bad input" {
     fails 2 "--accumulate does not apply to detectors" 0 --accumulate 2
     fails 2 "--bn-group does not apply to detectors" 0 --bn-group 2

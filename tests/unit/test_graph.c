@@ -27,7 +27,7 @@ typedef struct net {
 static void build_every_layer(graph_t *g)
 {
     int v = nn_conv2d(g, "stem", 0, (conv2d_layer_t){.channels = 4, .kernel = 3, .pad = 1});
-    v = nn_batch_norm(g, "bn", v);
+    v = nn_norm(g, "bn", v);
     int trunk = nn_relu(g, "relu", v);
     int a =
         nn_conv2d(g, "left", trunk, (conv2d_layer_t){.channels = 4, .kernel = 3, .pad = 2, .dilation = 2});
@@ -50,7 +50,7 @@ static int conv_norm(graph_t *g, const char *conv, const char *norm, int v, conv
 {
     layer.no_bias = true;
     layer.init = INIT_KAIMING_OUT;
-    return nn_batch_norm(g, norm, nn_conv2d(g, conv, v, layer));
+    return nn_norm(g, norm, nn_conv2d(g, conv, v, layer));
 }
 
 /* Residual blocks: one with an identity shortcut, and a bottleneck with a projection; the loss is for several
@@ -89,11 +89,11 @@ static void build_norms(graph_t *g)
     int b = conv_norm(g, "conv3", "bn3", v, same);
     v = nn_relu(g, "relu1", nn_add(g, "of_norms", b, a));
     v = nn_conv2d(g, "conv4", v, same);
-    v = nn_add(g, "with_x", v, nn_batch_norm(g, "bn4", v));
-    a = nn_batch_norm(g, "bn5", v);
+    v = nn_add(g, "with_x", v, nn_norm(g, "bn4", v));
+    a = nn_norm(g, "bn5", v);
     v = nn_add(g, "twice_read", nn_relu(g, "relu2", a), a);
-    v = nn_relu(g, "relu3", nn_batch_norm(g, "bn6", v));
-    a = nn_batch_norm(g, "bn7", v);
+    v = nn_relu(g, "relu3", nn_norm(g, "bn6", v));
+    a = nn_norm(g, "bn7", v);
     v = nn_add(g, "itself", a, a);
     v = nn_linear(g, "fc", v, CLASSES);
     model_add_loss(g, &(model_options_t){.n_classes = CLASSES}, v);

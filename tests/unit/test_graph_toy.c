@@ -27,7 +27,7 @@ static graph_t *build(int64_t width)
     int label = graph_input(g, "label", (shape_t){0}, DTYPE_I32);
     g->frozen = true;
     int v = nn_conv2d(g, "stem.conv", image, conv);
-    v = nn_relu(g, "stem.relu", nn_batch_norm(g, "stem.norm", v));
+    v = nn_relu(g, "stem.relu", nn_norm(g, "stem.norm", v));
     g->frozen = false;
     v = nn_frozen_norm(g, "body.norm", nn_conv2d(g, "body.conv", v, conv));
     int large = nn_relu(g, "body.relu", v);

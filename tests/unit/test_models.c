@@ -119,7 +119,7 @@ static void check_options_of(void)
         must(model_build(names[i], &of, &again), names[i]);
         OK(shape_equal(of.sample, asked[i].sample) && of.n_classes == 7 && of.compute == asked[i].compute &&
                of.stem == asked[i].stem && again->n_flat_params == g->n_flat_params &&
-               again->frozen_norms == g->frozen_norms && !(again->norm_epsilon > g->norm_epsilon) &&
+               again->norm == g->norm && !(again->norm_epsilon > g->norm_epsilon) &&
                !(again->norm_epsilon < g->norm_epsilon) && again->sections[1].block == g->sections[1].block &&
                again->sections[2].block == g->sections[2].block,
            "%s is built again by its options", names[i]);

@@ -46,7 +46,7 @@ static net_t net_new(const backend_t *device, const char *options)
     graph_input(net.graph, "image", shape_3d(5, 5, 2), DTYPE_F32);
     int v = nn_conv2d(net.graph, "conv", 0, (conv2d_layer_t){.channels = 3, .kernel = 3, .no_bias = true});
     v = nn_conv2d(net.graph, "point", v, (conv2d_layer_t){.channels = 4, .kernel = 1, .no_bias = true});
-    v = nn_batch_norm(net.graph, "bn", v);
+    v = nn_norm(net.graph, "bn", v);
     v = nn_linear(net.graph, "fc", v, 3);
     model_add_loss(net.graph, &(model_options_t){.n_classes = 3}, v);
     must(graph_finish(net.graph), "graph");

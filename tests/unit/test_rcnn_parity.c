@@ -214,7 +214,7 @@ static graph_t *build(void)
     must(model_find("maskrcnn_resnet18_fpn", &model), "the model");
     must(graph_new("maskrcnn_resnet18_fpn", &g), "a graph");
     graph_input(g, "image", options.sample, DTYPE_F32);
-    g->frozen_norms = true;
+    g->norm = GRAPH_NORM_FROZEN;
     model->build(g, &options);
     for (int i = 0; i < RCNN_LEVELS; i++)
         for (int n = 0; n < g->n_nodes; n++)

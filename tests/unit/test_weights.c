@@ -158,7 +158,7 @@ static net_t net_new(int n_classes)
     graph_t *g = net.graph;
     graph_input(g, "image", shape_3d(3, 5, 2), DTYPE_F32);
     int v = nn_conv2d(g, "conv", 0, (conv2d_layer_t){.channels = 4, .kernel = 3, .pad = 1});
-    v = nn_batch_norm(g, "norm", v);
+    v = nn_norm(g, "norm", v);
     v = nn_linear(g, "wide", v, 6);
     v = nn_linear(g, "fc", v, n_classes);
     model_add_loss(g, &(model_options_t){.n_classes = n_classes}, v);

@@ -120,39 +120,41 @@ int nn_add(graph_t *graph, const char *name, int input_a, int input_b)
     return graph_add(graph, name, desc, (const int[]){input_a, input_b}, NULL, NULL);
 }
 
-static int norm(graph_t *graph, const char *name, int input, init_kind_t gamma)
+static int norm(graph_t *graph, graph_norm_t kind, const char *name, int input, init_kind_t gamma)
 {
-    bool frozen = graph_freezes(graph, name);
-    const graph_param_spec_t params[] = {{"gamma", "C", gamma}, {"beta", "C", INIT_ZERO}};
+    const bool group = kind == GRAPH_NORM_GROUP, was_frozen = graph->frozen;
+    graph->frozen = was_frozen || kind == GRAPH_NORM_FROZEN;
+    const bool frozen = graph_freezes(graph, name);
+    const graph_param_spec_t params[] = {{"gamma", "C", frozen && !group ? INIT_ONE : gamma},
+                                         {"beta", "C", INIT_ZERO}};
     static const graph_param_spec_t states[] = {{"running_mean", "C", INIT_ZERO},
                                                 {"running_var", "C", INIT_ONE}};
-    op_desc_t desc = {.kind = OP_BATCH_NORM,
-                      .n_inputs = 1,
-                      .attr.batch_norm = {.momentum = 0.1,
-                                          .epsilon = graph->norm_epsilon,
-                                          .group = frozen ? 0 : graph->norm_group,
-                                          .frozen = frozen}};
-    return graph_add(graph, name, desc, &input, params, states);
+    op_desc_t desc = {.kind = group ? OP_GROUP_NORM : OP_BATCH_NORM, .n_inputs = 1};
+    if (group)
+        desc.attr.group_norm = (group_norm_attr_t){.epsilon = graph->norm_epsilon, .groups = NN_NORM_GROUPS};
+    else
+        desc.attr.batch_norm = (batch_norm_attr_t){.momentum = 0.1,
+                                                   .epsilon = graph->norm_epsilon,
+                                                   .group = frozen ? 0 : graph->norm_group,
+                                                   .frozen = frozen};
+    const int value = graph_add(graph, name, desc, &input, params, group ? NULL : states);
+    graph->frozen = was_frozen;
+    return value;
 }
 
-int nn_batch_norm(graph_t *graph, const char *name, int input)
+int nn_norm(graph_t *graph, const char *name, int input)
 {
-    return graph->frozen_norms ? nn_frozen_norm(graph, name, input) : norm(graph, name, input, INIT_ONE);
+    return norm(graph, graph->norm, name, input, INIT_ONE);
 }
 
-int nn_batch_norm_zero(graph_t *graph, const char *name, int input)
+int nn_norm_zero(graph_t *graph, const char *name, int input)
 {
-    const bool frozen = graph->frozen_norms || graph_freezes(graph, name);
-    return frozen ? nn_frozen_norm(graph, name, input) : norm(graph, name, input, INIT_ZERO);
+    return norm(graph, graph->norm, name, input, INIT_ZERO);
 }
 
 int nn_frozen_norm(graph_t *graph, const char *name, int input)
 {
-    bool frozen = graph->frozen;
-    graph->frozen = true;
-    int value = norm(graph, name, input, INIT_ONE);
-    graph->frozen = frozen;
-    return value;
+    return norm(graph, GRAPH_NORM_FROZEN, name, input, INIT_ONE);
 }
 
 int nn_softmax_xent(graph_t *graph, const char *name, int logits, int labels, double label_smoothing)

@@ -43,14 +43,15 @@ int nn_dropout(graph_t *graph, const char *name, int input, double rate);
 int nn_add(graph_t *graph, const char *name, int input_a, int input_b);
 /* y = a + b enlarged to twice its height and width. */
 int nn_upsample_add(graph_t *graph, const char *name, int input_a, int input_b);
-/* Momentum 0.1, as in PyTorch's BatchNorm2d; epsilon is graph->norm_epsilon. */
-int nn_batch_norm(graph_t *graph, const char *name, int input);
-/* With γ, β and running values that do not change: batch_norm_attr_t.frozen. After graph->frozen or
- * graph->frozen_norms is set, nn_batch_norm is the same. */
+/* What graph->norm says, with graph->norm_epsilon. Batch norm: momentum 0.1, as in PyTorch's BatchNorm2d. Group norm: with
+ * NN_NORM_GROUPS groups, as in Detectron2. */
+enum { NN_NORM_GROUPS = 32 };
+int nn_norm(graph_t *graph, const char *name, int input);
+/* Batch norm with γ, β and running values that do not change: batch_norm_attr_t.frozen. */
 int nn_frozen_norm(graph_t *graph, const char *name, int input);
 /* With γ initially 0, for the end of a residual branch: blocks then start as the identity (Goyal et al.,
- * "Accurate, large minibatch SGD", 2017, section 5.1). Of a frozen one, 1. */
-int nn_batch_norm_zero(graph_t *graph, const char *name, int input);
+ * "Accurate, large minibatch SGD", 2017, section 5.1). Of frozen batch norm, 1. */
+int nn_norm_zero(graph_t *graph, const char *name, int input);
 
 /* Losses. The predictions of softmax_xent are the value after the one that is returned. */
 int nn_softmax_xent(graph_t *graph, const char *name, int logits, int labels, double label_smoothing);

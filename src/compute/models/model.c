@@ -28,7 +28,7 @@ const char *model_precision(dtype_t compute)
     return model_precisions[i];
 }
 
-const char *const model_norms[] = {"auto", "frozen", "batch", NULL};
+const char *const model_norms[] = {"auto", "frozen", "batch", "group", NULL};
 
 model_norm_t model_norm(const char *name)
 {
@@ -36,6 +36,13 @@ model_norm_t model_norm(const char *name)
     while (model_norms[i] && strcmp(model_norms[i], name) != 0) i++;
     ASSERT(model_norms[i]);
     return (model_norm_t)i;
+}
+
+model_norm_t model_norm_of(const graph_t *graph)
+{
+    return graph->norm == GRAPH_NORM_GROUP    ? MODEL_NORM_GROUP
+           : graph->norm == GRAPH_NORM_FROZEN ? MODEL_NORM_FROZEN
+                                              : MODEL_NORM_BATCH;
 }
 
 const char *const model_stems[] = {"auto", "imagenet", "small", NULL};

@@ -47,7 +47,7 @@ static int conv_norm_relu(block_t *b, char number, int v, int64_t channels, int 
     char layer[] = {'c', 'o', 'n', 'v', number, '\0'}, norm[] = {'b', 'n', number, '\0'};
     char relu[] = {'r', 'e', 'l', 'u', number, '\0'};
     v = conv_layer(b->g, layer_name(b, layer), v, channels, kernel, stride);
-    v = nn_batch_norm(b->g, layer_name(b, norm), v);
+    v = nn_norm(b->g, layer_name(b, norm), v);
     return nn_relu(b->g, layer_name(b, relu), v);
 }
 
@@ -55,7 +55,7 @@ static int conv_norm_relu(block_t *b, char number, int v, int64_t channels, int 
 static int last_norm(block_t *b, const char *layer, int v)
 {
     const char *name = layer_name(b, layer);
-    return b->zero_init ? nn_batch_norm_zero(b->g, name, v) : nn_batch_norm(b->g, name, v);
+    return b->zero_init ? nn_norm_zero(b->g, name, v) : nn_norm(b->g, name, v);
 }
 
 /* If a block changes the shape, its input is projected to the new one by a 1×1 convolution. */
@@ -64,7 +64,7 @@ static int shortcut(block_t *b, int v, int64_t channels)
     shape_t x = graph_shape(b->g, v);
     if (b->stride == 1 && x.dim[x.n_dims - 1] == channels) return v;
     v = conv_layer(b->g, layer_name(b, "downsample.0"), v, channels, 1, b->stride);
-    return nn_batch_norm(b->g, layer_name(b, "downsample.1"), v);
+    return nn_norm(b->g, layer_name(b, "downsample.1"), v);
 }
 
 static int basic_block(block_t *b, int input)
@@ -101,7 +101,7 @@ static int stem(graph_t *g, const resnet_trunk_t *t)
     char name[GRAPH_NAME_MAX];
     int v =
         conv_layer(g, stem_name(name, t, "conv1"), 0, t->width, t->small_stem ? 3 : 7, t->small_stem ? 1 : 2);
-    v = nn_batch_norm(g, stem_name(name, t, "bn1"), v);
+    v = nn_norm(g, stem_name(name, t, "bn1"), v);
     v = nn_relu(g, stem_name(name, t, "relu"), v);
     if (t->small_stem) return v;
     return nn_max_pool(g, stem_name(name, t, "maxpool"), v,

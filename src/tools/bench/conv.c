@@ -220,7 +220,7 @@ static err_t make_graph(const conv_layer_t *l, graph_t **out)
         .channels = l->out, .kernel = l->kernel, .stride = l->stride, .pad = l->pad, .no_bias = !l->bias};
     TRY(graph_new(l->net, out));
     int value = graph_input(*out, "image", shape_3d(l->side, l->side, l->in), DTYPE_F32);
-    value = nn_batch_norm(*out, "input", value);
+    value = nn_norm(*out, "input", value);
     value = nn_conv2d(*out, l->name, value, conv);
     value = nn_linear(*out, "fc", nn_global_avg_pool(*out, "pool", value), N_CLASSES);
     nn_softmax_xent(*out, "loss", value, graph_input(*out, "label", (shape_t){0}, DTYPE_I32), 0);

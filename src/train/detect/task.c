@@ -111,7 +111,9 @@ static err_t detect_set_model(task_run_t *run, model_options_t *options)
     TRY(mem_new(sizeof *training, "training of a detector", &training));
     run->state = training;
     options->norm = model_norm(o->norm);
-    if (options->norm == MODEL_NORM_DEFAULT && !run->has_weights) options->norm = MODEL_NORM_BATCH;
+    /* Group norm does not depend on how many images are computed at a time. */
+    if (options->norm == MODEL_NORM_DEFAULT)
+        options->norm = run->has_weights ? run->weights_norm : MODEL_NORM_GROUP;
     options->norm_epsilon = &o->norm_epsilon;
     options->box_block = detect_train_box_block(o);
     options->mask_block = o->mask_block;

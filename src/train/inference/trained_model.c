@@ -176,36 +176,27 @@ out:
     return err;
 }
 
-/* The model with one class, to ask a file for what it has. */
-static err_t build_any(const trained_about_t *about, graph_t **out)
-{
-    const model_options_t any = {.sample = about->build.sample, .n_classes = 1, .compute = DTYPE_F32};
-    return model_build(about->model, &any, out);
-}
-
 /* The number of classes in the file: the outputs of its classifier. */
 static err_t count_classes(const char *path, const weights_options_t *options, const trained_about_t *about,
                            int *out)
 {
+    const model_options_t any = {.sample = about->build.sample, .n_classes = 1, .compute = DTYPE_F32};
     graph_t *graph = NULL;
-    TRY(build_any(about, &graph));
+    TRY(model_build(about->model, &any, &graph));
     err_t err = weights_count_classes(path, options->names, graph, out);
     graph_free(&graph);
     return err;
 }
 
-/* The stem of a ResNet, from the option or the file. */
-static err_t choose_stem(const char *path, const weights_options_t *options, trained_about_t *about)
+/* From the options or the file. */
+static err_t choose_form(const char *path, const weights_options_t *options, trained_about_t *about)
 {
-    graph_t *graph = NULL;
-    about->build.stem = model_stem(options->stem);
-    if (about->build.stem != MODEL_STEM_AUTO) return ERR_OK;
-    TRY(build_any(about, &graph));
-    err_t err = ERR_OK;
-    if (model_stem_of(graph) != MODEL_STEM_AUTO)
-        err = weights_find_stem(path, options->names, graph, &about->build.stem);
-    graph_free(&graph);
-    return err;
+    weights_form_t form;
+    TRY(weights_find_form(path, options->names, about->model, &about->build, &form));
+    const model_stem_t stem = model_stem(options->stem);
+    about->build.stem = stem == MODEL_STEM_AUTO ? form.stem : stem;
+    about->build.norm = form.norm;
+    return ERR_OK;
 }
 
 /* What images the weights take, and why. */
@@ -235,7 +226,7 @@ static err_t describe_weights(const char *path, const weights_options_t *options
         about->task = info->task;
         about->norm = info->norm;
         int n = 0;
-        TRY(choose_stem(path, options, about));
+        TRY(choose_form(path, options, about));
         if (info->transform[0]) describe_input(options, about);
         if (info->n_classes == 0) return count_classes(path, options, about, &about->build.n_classes);
         /* Of digits not all may be among the labels. Weights of another model are left to their import. */
@@ -248,7 +239,7 @@ static err_t describe_weights(const char *path, const weights_options_t *options
     about->build.sample = shape_3d(size, size, 3);
     about->task = about->transform.task;
     about->norm = pixel_norm_imagenet();
-    TRY(choose_stem(path, options, about));
+    TRY(choose_form(path, options, about));
     describe_input(options, about);
     return count_classes(path, options, about, &about->build.n_classes);
 }

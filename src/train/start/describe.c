@@ -123,6 +123,22 @@ static void print_data_notes(const dataset_info_t *info, bool evaluates)
         log_warn("%s has no validation images; validation uses the training images", info->source);
 }
 
+/* Batch norm of single samples trains, but what evaluation normalizes by is not what training saw. */
+static void warn_of_norm(const trainer_t *t)
+{
+    const task_run_t *run = &t->task.run;
+    const int64_t n_ranks = t->options->sync_bn ? t->comm->size : 1;
+    const bool detects = run->micro_batch > 0;
+    const int64_t n_part = detects ? run->micro_batch : t->input.max_local / t->input.n_parts;
+    if (!graph_has_batch_norm(t->model.graph)) return;
+    if (n_part * n_ranks > 1 && t->options->bn_group != 1) return;
+    log_warn(
+        "batch norm has the statistics of one image at a time, and evaluation uses averages that differ from them: "
+        "results will be far below what the weights can; %s%s",
+        detects ? "use --norm group or --micro-batch 4" : "choose a larger batch per rank",
+        t->comm->size > 1 && !t->options->sync_bn ? ", or add --sync-bn" : "");
+}
+
 /* Samples of the batch whose algorithms are told: rank 0's first part of a whole one, or with micro-batches one of the
  * graph's shape. */
 static int64_t told_batch(const train_input_t *input, const task_run_t *run)
@@ -216,7 +232,13 @@ err_t trainer_print_header(trainer_t *t)
     const model_stem_t stem = model_stem_of(graph);
     if (stem != MODEL_STEM_AUTO)
         log_note("          stem %s: %s (--stem)", model_stems[stem], model_stem_about(stem));
+    static const char *const norms[] = {[MODEL_NORM_FROZEN] = "batch norm with constants",
+                                        [MODEL_NORM_BATCH] = "batch norm of the images of a --micro-batch",
+                                        [MODEL_NORM_GROUP] = "groups of channels of each image"};
+    const model_norm_t norm = model_norm_of(graph);
+    if (model_detects(o->model)) log_note("          norm %s: %s (--norm)", model_norms[norm], norms[norm]);
     train_print_data(o, &t->input, &t->task.run);
+    warn_of_norm(t);
     print_ranks(t);
     char micro[32] = "";
     if (t->task.run.micro_batch > 1)

@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "cluster/comm/device.h"
+#include "cluster/session/disk_wait.h"
 #include "cluster/watch/watchdog.h"
 #include "compute/models/rcnn.h"
 #include "train/feed/data.h"
@@ -104,6 +105,7 @@ static void tell_task(trainer_t *t)
                         .n_loader_threads = t->input.n_threads,
                         .timeout_sec = o->runtime.timeout_sec,
                         .has_weights = o->weights != NULL,
+                        .weights_norm = run->weights_norm,
                         .sync_bn = o->sync_bn,
                         .eval = o->eval,
                         .graph = t->model.graph,
@@ -217,6 +219,23 @@ err_t trainer_check_model(trainer_t *t)
     return t->options->kind->check_model ? t->options->kind->check_model(&t->task.run) : ERR_OK;
 }
 
+/* Of a detector, what the file with its weights says. */
+static err_t ask_weights(trainer_t *t, const model_options_t *options)
+{
+    const train_options_t *o = t->options;
+    weights_form_t form = {.norm = MODEL_NORM_DEFAULT};
+    err_t err = ERR_OK;
+    if (!o->weights || t->saving.resumed_from[0] || !model_detects(o->model)) return ERR_OK;
+    if (t->comm->rank == 0) {
+        disk_work_begin("reading", o->weights);
+        err = weights_find_form(o->weights, o->weights_names, o->model, options, &form);
+        disk_wait_end();
+    }
+    TRY(comm_decide(t->comm, err, &form, sizeof form, "reading --weights"));
+    t->task.run.weights_norm = form.norm;
+    return ERR_OK;
+}
+
 err_t trainer_build_graph(trainer_t *t)
 {
     const dataset_info_t *info = &t->input.dataset->info;
@@ -230,6 +249,7 @@ err_t trainer_build_graph(trainer_t *t)
     bool known = model_compute(t->options->precision, &options.compute);
     ASSERT(known); /* the option's table lists model_precisions */
     options.multi_label = task_of(info)->multi_label;
+    TRY(ask_weights(t, &options));
     if (t->options->kind->set_model) TRY(t->options->kind->set_model(&t->task.run, &options));
     TRY(model_build(t->options->model, &options, &t->model.graph));
     if (t->model.graph->n_flat_trained == 0)

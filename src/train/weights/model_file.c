@@ -85,7 +85,7 @@ static err_t list_frozen(const graph_t *g, void *out_text)
         const graph_node_t *node = &g->nodes[i];
         const bool is_norm = node->desc.kind == OP_BATCH_NORM;
         if (node->desc.n_params == 0 || node->shared || !g->params[node->first_param].frozen) continue;
-        if (is_norm && g->frozen_norms) continue;
+        if (is_norm && g->norm == GRAPH_NORM_FROZEN) continue;
         const size_t n = strlen(node->name) + 2;
         TRY(mem_grow((int64_t)(used + n), 1, "a checkpoint", text));
         used += (size_t)snprintf(*text + used, n, "%s%s", used > 0 ? "," : "", node->name);
@@ -132,7 +132,7 @@ err_t model_file_content(const model_file_t *file, model_content_t *out)
     if (stem != MODEL_STEM_AUTO) *next++ = h5_text("stem", model_stems[stem]);
     if (out->frozen) *next++ = h5_text("frozen_layers", out->frozen);
     if (rcnn_is(g)) {
-        *next++ = h5_text("norm", model_norms[g->frozen_norms ? MODEL_NORM_FROZEN : MODEL_NORM_BATCH]);
+        *next++ = h5_text("norm", model_norms[model_norm_of(g)]);
         *next++ = h5_real("norm_epsilon", g->norm_epsilon);
         *next++ = h5_int("box_block", rcnn_box_block(g));
     }

@@ -415,18 +415,36 @@ void weights_read_note(const char *path, weights_note_t *out)
         out->model[0] = '\0';
 }
 
-err_t weights_find_stem(const char *path, const char *names, const graph_t *graph, model_stem_t *out)
+/* A layer that has γ without running statistics. */
+static bool has_group_norm(const import_t *m)
 {
-    import_t m = {.path = path};
-    const int i = graph->nodes[0].first_param;
-    npy_t array;
-    *out = MODEL_STEM_AUTO;
-    err_t err = import_open(&m, graph, names);
-    if (err == ERR_OK && has(&m, &m.x.tensors[i])) {
-        err = npz_describe(m.file, m.x.tensors[i].name, &array);
-        if (err == ERR_OK) *out = stem_of_array(&m.x, i, &array);
+    const graph_t *g = m->x.graph;
+    for (int i = 0; i < g->n_nodes; i++) {
+        const graph_node_t *node = &g->nodes[i];
+        if (node->desc.kind == OP_BATCH_NORM && has(m, &m->x.tensors[node->first_param]))
+            return !has(m, &m->x.tensors[g->n_params + node->first_state]);
     }
+    return false;
+}
+
+err_t weights_find_form(const char *path, const char *names, const char *model,
+                        const model_options_t *options, weights_form_t *out)
+{
+    const model_options_t plain = {.sample = options->sample, .n_classes = 1, .compute = DTYPE_F32};
+    import_t m = {.path = path};
+    graph_t *graph;
+    npy_t array;
+    *out = (weights_form_t){MODEL_STEM_AUTO, MODEL_NORM_DEFAULT};
+    TRY(model_build(model, &plain, &graph));
+    const int i = graph->nodes[0].first_param;
+    err_t err = import_open(&m, graph, names);
+    if (err == ERR_OK && model_stem_of(graph) != MODEL_STEM_AUTO && has(&m, &m.x.tensors[i])) {
+        err = npz_describe(m.file, m.x.tensors[i].name, &array);
+        if (err == ERR_OK) out->stem = stem_of_array(&m.x, i, &array);
+    }
+    if (err == ERR_OK && has_group_norm(&m)) out->norm = MODEL_NORM_GROUP;
     import_close(&m);
+    graph_free(&graph);
     return err;
 }
 

@@ -42,8 +42,18 @@ typedef struct weights_note {
 } weights_note_t;
 void weights_read_note(const char *path, weights_note_t *out);
 
-/* The stem of a ResNet in the file, whatever the graph's own; MODEL_STEM_AUTO: it has neither. */
-err_t weights_find_stem(const char *path, const char *names, const graph_t *graph, model_stem_t *out);
+/* The network that the file's weights are of, as far as the graph leaves it open, whatever its own.
+ *
+ *   stem  of a ResNet; MODEL_STEM_AUTO: the file has neither
+ *   norm  MODEL_NORM_GROUP, where norms have no running statistics; otherwise MODEL_NORM_DEFAULT */
+typedef struct weights_form {
+    model_stem_t stem;
+    model_norm_t norm;
+} weights_form_t;
+
+/* Asks a file for the form of a model with these options. */
+err_t weights_find_form(const char *path, const char *names, const char *model,
+                        const model_options_t *options, weights_form_t *out);
 
 /* ERR_DATA if the file holds weights, but in another program's format, with the Python that converts it: PyTorch's,
  * safetensors, a pickle, HDF5 that is not dptrain's. Anything else is left to its reader. */
