@@ -84,7 +84,7 @@ err_t cmd_predict(const cmd_context_t *context)
         {"Weights (FILE.npz)", weights_option_table, n_weights_options, &o->weights, 0},
         {"Detectors", detector_table, sizeof detector_table / sizeof detector_table[0], &options, 0},
         {"Detectors: images", canvas_option_table, n_canvas_options, &o->canvas, 0},
-        {"Detectors: objects", detections_option_table, n_detections_options, &o->detections, 0},
+        {"Detectors: inference", detections_option_table, n_detections_options, &o->detections, 0},
         {"Runtime", runtime_option_table, n_runtime_options, &options.runtime, 0},
         {"GPU", gpu_option_table, n_gpu_options, &options.runtime, 0},
         {"Output", console_option_table, n_console_options, &options.console, 0},

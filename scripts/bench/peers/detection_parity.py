@@ -297,18 +297,23 @@ def run_case(program, folder, net, canvas, size):
     return row, right
 
 
-def compare_predict(dptrain, folder, net="resnet18", size=(480, 640)):
-    """A line about `dptrain predict` and torchvision's model on a PNG that neither resizes."""
+# Of the image, and what it is resized to: as it is, enlarged, and reduced.
+IMAGES = ({}, {"size": (333, 517), "min_size": 480, "max_size": 700}, {"size": (1100, 901), "min_size": 320, "max_size": 640})
+
+
+def compare_predict(dptrain, folder, net="resnet18", size=(480, 640), min_size=480, max_size=640):
+    """A line about `dptrain predict` and torchvision's model on a PNG, which both resize unless the sizes are its own."""
     pixels = np.clip(formula.image(*size, *size) * 40 + 128, 0, 255).astype(np.uint8)
     Image.fromarray(pixels).save(folder / "image.png")
     model = build(net)
-    model.transform.min_size, model.transform.max_size = size[:1], size[1]
+    model.transform.min_size, model.transform.max_size = (min_size,), max_size
     np.savez(folder / "predict.npz", **{name: value.numpy() for name, value in model.state_dict().items()})
     with torch.no_grad():
         found = model([torch.from_numpy(pixels).permute(2, 0, 1) / 255])[0]
     theirs = torch.cat([found["boxes"], found["scores"][:, None], found["labels"][:, None]], 1).numpy()
     subprocess.run([dptrain, "predict", folder / "predict.npz", folder / "image.png", "--model", f"maskrcnn_{net}_fpn",
-                    "--min-size", str(size[0]), "--max-size", str(size[1]), "--json", folder / "predict.json"],
+                    "--min-size", str(min_size), "--max-size", str(max_size), "--resize", "torchvision", "--canvas", "exact",
+                    "--json", folder / "predict.json"],
                    check=True, stdout=subprocess.DEVNULL)
     listed = json.loads((folder / "predict.json").read_text(encoding="utf-8"))["objects"]
     ours = np.array([[x, y, x + w, y + h, o["score"], o["category_id"]] for o in listed for x, y, w, h in [o["bbox"]]],
@@ -318,8 +323,9 @@ def compare_predict(dptrain, folder, net="resnet18", size=(480, 640)):
         same = listed[np.abs(ours[:, :4] - box[:4]).max(1).argmin()]
         wrong += int((pycocotools.mask.decode(same["segmentation"]) != mask).sum())
         n_pixels += int(mask.sum())
-    return f"- `dptrain predict`, `maskrcnn_{net}_fpn`, a PNG of {size[0]}×{size[1]} that neither program resizes: {missing} " \
-        f"of {len(theirs)}\n  detections and {wrong} of {n_pixels} pixels of masks differ."
+    how = "that neither program resizes" if min_size == min(size) else f"resized to a shorter side of {min_size}"
+    return f"- `dptrain predict --resize torchvision`, `maskrcnn_{net}_fpn`, a PNG of {size[0]}×{size[1]} {how}:\n" \
+        f"  {missing} of {len(theirs)} detections and {wrong} of {n_pixels} pixels of masks differ."
 
 
 def cpu():
@@ -339,7 +345,7 @@ def print_page(program, dptrain, folder):
     revision = subprocess.run(["git", "rev-parse", "--short=12", "HEAD"], capture_output=True, text=True, check=False)
     algorithms = "by rule (Winograd for large 3×3 convolutions), as in training and evaluation" if rule else \
         "the backend's defaults"
-    print(NOTES + f"- Algorithms: {algorithms}.\n" + compare_predict(dptrain, folder) + f"""
+    print(NOTES + f"- Algorithms: {algorithms}.\n" + "\n".join(compare_predict(dptrain, folder, **sizes) for sizes in IMAGES) + f"""
 
 | | |
 |---|---|

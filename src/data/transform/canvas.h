@@ -88,4 +88,9 @@ void canvas_normalize(const canvas_place_t *place, const uint8_t *rgb, const pix
 err_t canvas_fill(const canvas_place_t *place, const image_t *image, const pixel_table_t *norm,
                   resize_scratch_t *scratch, uint8_t *rgb, float *out);
 
+/* As torchvision's detectors do: interpolates between the four nearest normalized pixels, without antialiasing and without
+ * rounding to 8 bits; in float32, in the order of PyTorch's interpolate(mode="bilinear"). */
+void canvas_interpolate(const canvas_place_t *place, const image_t *image, const pixel_table_t *norm,
+                        float *out);
+
 #endif

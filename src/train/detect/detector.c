@@ -248,7 +248,10 @@ err_t detector_run(detector_t *d, const char *name, const image_info_t *info, co
     canvas_place_t place;
     int64_t n_regions, n;
     TRY(canvas_place(d->options.canvases, (map_size_t){image->height, image->width}, name, &place));
-    TRY(canvas_fill(&place, image, &d->norm, &d->scratch, d->rgb, d->image.host));
+    if (detections_interpolate(&d->options.detections))
+        canvas_interpolate(&place, image, &d->norm, d->image.host);
+    else
+        TRY(canvas_fill(&place, image, &d->norm, &d->scratch, d->rgb, d->image.host));
     TRY(hd_buffer_push(&d->image, 0, (size_t)(place.canvas.height * place.canvas.width * 3) * sizeof(float)));
     TRY(find_regions(d, &place, &n_regions));
     tick(d);

@@ -4,6 +4,7 @@
 #include "train/detect/postprocess.h"
 
 #include <math.h>
+#include <string.h>
 
 #include "base/mem.h"
 #include "compute/boxes/boxes.h"
@@ -76,7 +77,11 @@ int64_t proposals_find(proposals_t *p, const proposals_level_t *levels, map_size
 }
 
 #define FIELD(name) offsetof(detections_options_t, name)
+static const char *const resizes[] = {"antialias", "torchvision", NULL};
+
 const opt_t detections_option_table[] = {
+    {"resize", OPT_CHOICE, FIELD(resize), "antialias", 0, 0, resizes, NULL,
+     "how images are resized: with antialiasing, as in training, or as torchvision's detectors do", OPT_MORE},
     {"score-threshold", OPT_REAL, FIELD(score_threshold), "0.05", 0, 1, NULL, "X",
      "keep objects with a larger probability", OPT_MORE},
     {"nms", OPT_REAL, FIELD(nms), "0.5", 0, 1, NULL, "X",
@@ -84,6 +89,11 @@ const opt_t detections_option_table[] = {
     {"detections", OPT_INT, FIELD(detections), "100", 1, DETECTIONS_MOST, NULL, "N",
      "most objects of an image", OPT_MORE},
 };
+bool detections_interpolate(const detections_options_t *options)
+{
+    return options->resize && strcmp(options->resize, resizes[1]) == 0;
+}
+
 const int n_detections_options = sizeof detections_option_table / sizeof detections_option_table[0];
 
 static const box_weights_t box_weights = {10, 10, 5, 5};

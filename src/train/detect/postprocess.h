@@ -66,9 +66,11 @@ enum { DETECTIONS_MOST = 1000 };
 typedef struct detections_options {
     double score_threshold, nms;
     int64_t detections;
+    const char *resize; /* "torchvision": canvas_interpolate; otherwise canvas_fill */
 } detections_options_t;
 extern const opt_t detections_option_table[];
 extern const int n_detections_options;
+bool detections_interpolate(const detections_options_t *options);
 
 typedef struct found {
     box_t box; /* in pixels of the canvas */

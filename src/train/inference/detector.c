@@ -382,6 +382,15 @@ static bool has_training_data(const detector_run_t *run)
 }
 
 /* Weights, model, data and canvases, before anything is detected. */
+static void canvases_row(const detector_run_t *run, table_t *t)
+{
+    char text[1024];
+    canvases_describe(&run->canvases, text, sizeof text);
+    table_cell(t, "canvases");
+    table_cell(t, "%s (height x width)%s", text,
+               detections_interpolate(&run->options->detections) ? "; resized as by torchvision" : "");
+}
+
 static void show_header(const detector_run_t *run)
 {
     const truths_t *truths = detection_evaluator_outcome(run->evaluator).truths;
@@ -392,9 +401,7 @@ static void show_header(const detector_run_t *run)
              split_words[run->options->split]);
     table_t t =
         trained_table(about, text, data, run->source->about, !about->weights && !has_training_data(run));
-    table_cell(&t, "canvases");
-    canvases_describe(&run->canvases, text, sizeof text);
-    table_cell(&t, "%s (height x width)", text);
+    canvases_row(run, &t);
     table_log(&t);
     table_free(&t);
     log_info("%s", "");
@@ -752,9 +759,7 @@ static err_t predict(runtime_t *runtime, trained_model_t *model, const inference
     char text[1024];
     class_map_describe(&run.map, run.n_categories, text, sizeof text);
     table_t t = trained_table(&model->about, text, NULL, NULL, false);
-    table_cell(&t, "canvases");
-    canvases_describe(&run.canvases, text, sizeof text);
-    table_cell(&t, "%s (height x width)", text);
+    canvases_row(&run, &t);
     table_log(&t);
     table_free(&t);
     log_info("%s", "");
