@@ -47,7 +47,7 @@ same_state() { # CHECKPOINT CHECKPOINT
 
 @test "--reproducible: the same bits on 1 and 2 ranks, and resumed on the other in the middle of an epoch" {
     local last=ckpt-000000000002.h5 one=$out-1 two=$out-2 model=maskrcnn_resnet18_fpn
-    local options=(--reproducible 2 --steps 2 --eval-samples 1 --checkpoint-every 1)
+    local options=(--reproducible 2 --norm batch --steps 2 --eval-samples 1 --checkpoint-every 1)
     out=$one train 0 "${options[@]}"
     "$dptrain" checkpoint show "$one" | grep "^mask_block  *4$"
     "$dptrain" checkpoint show "$one" | grep "^box_block  *64$"
@@ -90,7 +90,7 @@ same_state() { # CHECKPOINT CHECKPOINT
 
 @test "five losses and their sum, recall, average precision; the header names canvases and what is left out" {
     data=$thin
-    run train 2 --steps 1 --sync-bn --eval-samples 2 --target ap_box=0.99
+    run train 2 --steps 1 --norm batch --sync-bn --eval-samples 2 --target ap_box=0.99
     echo "$output"
     [ "$status" -eq 1 ]
     [[ $output == *"6 training, 7 validation images, 2 categories"* ]]
@@ -177,7 +177,8 @@ fails() { # CODE WORDS RANKS ARGUMENTS...
     fails 2 "--task multilabel: fasterrcnn_resnet18_fpn is a detector" 0 --task multilabel
     model=resnet18 fails 2 "--trainable-layers applies to detectors" 0 --trainable-layers 3
     fails 2 "smaller than the 3 ranks" 3
-    fails 2 "all batch norm of fasterrcnn_resnet18_fpn is frozen" 2 --sync-bn --norm frozen
+    fails 2 "fasterrcnn_resnet18_fpn has no batch norm that is trained; add --norm batch" 2 --sync-bn --norm frozen
+    fails 2 "add --norm batch" 2 --sync-bn
     fails 2 "the last one of an epoch has 1" 2 --sync-bn --norm batch
     max_size=32 fails 2 "--max-size" 0
     fails 2 ".png" 0 --canvas 64x32

@@ -109,7 +109,7 @@ offers() { # EXPECTED WORDS...
     offers '--report_cputime --root --run_cycles' dptrain nccl-bw --r
     offers 'compare.jsonl rules.txt runs' dptrain regress -hostfile ''
     # The program's options after --.
-    offers '--schedule --seed --shard-optimizer --share-gpu --shuffle-block --shuffle-window --skip-missing --stall-warning --stem --steps --sync-bn' dptrain run -np 2 -- train --s
+    offers '--schedule --seed --shard-optimizer --share-gpu --shuffle-block --shuffle-window --skip-missing --skip-unmasked --stall-warning --stem --steps --sync-bn' dptrain run -np 2 -- train --s
     offers '--momentum' dptrain run -- --mom
     offers 'train' dptrain run -- tr
     offers '--momentum' dptrain run -np 2 -hostfile hosts train --mom

@@ -139,7 +139,7 @@ static err_t check_sync(const task_run_t *run)
     const int size = run->comm->size;
     if (!run->sync_bn) return ERR_OK;
     if (!graph_has_batch_norm(run->graph))
-        RAISE(ERR_USAGE, "--sync-bn: all batch norm of %s is frozen; add --norm batch", run->model);
+        RAISE(ERR_USAGE, "--sync-bn: %s has no batch norm that is trained; add --norm batch", run->model);
     if (batch % size != 0 || n_train % batch % size != 0)
         RAISE(ERR_USAGE,
               "--sync-bn needs equally many images on each of the %d ranks in every batch, and %s has %lld; "
