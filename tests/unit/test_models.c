@@ -110,8 +110,10 @@ static void check_options_of(void)
          .box_block = 8,
          .mask_block = 4},
         {.sample = {3, {64, 96, 3}}, .n_classes = 7},
+        {.sample = {3, {64, 96, 3}}, .n_classes = 7, .norm = MODEL_NORM_GROUP},
     };
-    static const char *const names[] = {"resnet18", "maskrcnn_resnet18_fpn", "fasterrcnn_resnet18_fpn"};
+    static const char *const names[] = {"resnet18", "maskrcnn_resnet18_fpn", "fasterrcnn_resnet18_fpn",
+                                        "fasterrcnn_resnet18_fpn"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         graph_t *g = NULL, *again = NULL;
         must(model_build(names[i], &asked[i], &g), names[i]);
@@ -258,7 +260,7 @@ static void check_fused(const char *model, int n_layers, const char *layer)
 
 int main(void)
 {
-    tap_plan(7 + 3 + 2 * N_SIZES + N_TENSORS + 2 + 4 + 4 + 2 * 6 + 5 + 1);
+    tap_plan(7 + 4 + 2 * N_SIZES + N_TENSORS + 2 + 4 + 4 + 2 * 6 + 5 + 1);
     check_stems();
     check_options_of();
     for (int i = 0; i < N_SIZES; i++) check_size(&sizes[i]);

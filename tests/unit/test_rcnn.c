@@ -113,6 +113,17 @@ static void check_norms(void)
     must(model_build("fasterrcnn_resnet18_fpn", &options, &g), "batch norm");
     OK(g->n_frozen == 0, "--norm batch trains them");
     graph_free(&g);
+    options.norm = MODEL_NORM_GROUP;
+    must(model_build("fasterrcnn_resnet18_fpn", &options, &g), "group norm");
+    int n_norms = 0;
+    for (int i = 0; i < g->n_nodes; i++) {
+        const op_desc_t *d = &g->nodes[i].desc;
+        n_norms += d->kind == OP_GROUP_NORM && d->attr.group_norm.groups == 32;
+        right = right && d->kind != OP_BATCH_NORM;
+    }
+    OK(right && n_norms == 20 && g->n_frozen == 0 && g->n_flat_states == 0 && !graph_has_batch_norm(g),
+       "--norm group: 20 norms of 32 groups, without running statistics");
+    graph_free(&g);
     options.norm = MODEL_NORM_FROZEN;
     must(model_build("resnet18", &options, &g), "a classifier");
     OK(g->n_frozen == 2 * 4800, "a classifier's norms can be frozen: %lld parameters",
@@ -367,7 +378,7 @@ static void check_algorithms(void)
 int main(void)
 {
     must(backend_open(&backend_cpu, 1), "opening the CPU");
-    tap_plan(2 * 4 + 3 + 3 + 3 + 2 + 6 + 3 + 4 + 3 + 1);
+    tap_plan(2 * 4 + 3 + 3 + 3 + 2 + 6 + 4 + 4 + 3 + 1);
     check_sizes("maskrcnn_resnet50_fpn", 44401393);
     check_sizes("fasterrcnn_resnet50_fpn", 41755286);
     check_sizes("maskrcnn_resnet18_fpn", 31376113);
