@@ -145,8 +145,10 @@ fails() { # CODE WORDS RANKS ARGUMENTS...
     out=$out-one train 0 --steps 1 --norm batch --no-eval >said 2>&1
     grep '^ *norm batch: ' said
     grep 'warning: batch norm has the statistics of one image' said
-    out=$out-two train 0 --steps 1 --norm batch --micro-batch 2 --no-eval >said 2>&1
-    [ "$(grep -c 'warning: batch norm' said)" -eq 0 ]
+    [ -z "${DPTRAIN_TEST_SLOW:-}" ] || {
+        out=$out-two train 0 --steps 1 --norm batch --micro-batch 2 --no-eval >said 2>&1
+        [ "$(grep -c 'warning: batch norm' said)" -eq 0 ]
+    }
 }
 
 @test "--skip-unmasked: objects without a segmentation are neither trained nor scored" {
@@ -158,8 +160,6 @@ fails() { # CODE WORDS RANKS ARGUMENTS...
     done
     data=$PWD/bare
     model=maskrcnn_resnet18_fpn fails 3 "--skip-unmasked leaves such objects out" 0
-    out=$out-kept model=fasterrcnn_resnet18_fpn train 0 --steps 1 >said 2>&1
-    [ "$(grep -c 'no segmentation' said)" -eq 0 ]
     model=maskrcnn_resnet18_fpn train 0 --skip-unmasked --steps 1 --lr 1e-6 >said 2>&1
     grep 'training: flipped at random, images with objects; without objects that have no segmentation' said
     grep 'warning: 1 of the 13 training objects have no segmentation, the first is annotation 4 of image 16: they are left out' said

@@ -149,7 +149,7 @@ static detection_evaluator_options_t options_for(const bench_t *b, const net_t *
                                            .split = SPLIT_VAL,
                                            .canvases = &b->canvases,
                                            .map = &b->map,
-                                           .detections = {0.05, 0.5, 20},
+                                           .detections = {0.05, 0.5, 20, NULL},
                                            .masks = true};
 }
 

@@ -165,7 +165,7 @@ static bool detections_agree(const head_t *head, int64_t most, const expected_t 
 {
     found_t found[100];
     double rows[100][COLUMNS];
-    const int64_t n = detect(head, (detections_options_t){0.05, 0.5, most}, REGIONS, found);
+    const int64_t n = detect(head, (detections_options_t){0.05, 0.5, most, NULL}, REGIONS, found);
     for (int64_t i = 0; i < n; i++) {
         const box_t b = found[i].box;
         const double row[COLUMNS] = {b.x1, b.y1, b.x2, b.y2, found[i].score, found[i].class};
@@ -195,9 +195,9 @@ static void test_detections(void)
     found_t found[DETECTIONS_MOST];
     OK(detections_agree(&head, 100, &many), "detections of all classes, the 100 best");
     OK(detections_agree(&head, 10, &few), "the 10 best");
-    OK(detect(&head, (detections_options_t){0.05, 0.5, 100}, 0, found) == 0, "no regions, no detections");
-    OK(detect(&head, (detections_options_t){1, 0.5, 100}, REGIONS, found) == 0, "no probability exceeds 1");
-    const int64_t all = detect(&head, (detections_options_t){0, 1, DETECTIONS_MOST}, REGIONS, found);
+    OK(detect(&head, (detections_options_t){0.05, 0.5, 100, NULL}, 0, found) == 0, "no regions, no detections");
+    OK(detect(&head, (detections_options_t){1, 0.5, 100, NULL}, REGIONS, found) == 0, "no probability exceeds 1");
+    const int64_t all = detect(&head, (detections_options_t){0, 1, DETECTIONS_MOST, NULL}, REGIONS, found);
     bool sorted = true, object = true;
     for (int64_t i = 0; i < all; i++) {
         sorted = sorted && (i == 0 || found[i - 1].score >= found[i].score);
@@ -207,7 +207,7 @@ static void test_detections(void)
        "without limits every region is a detection of each class but the background");
     for (int64_t i = 0; i < CLASSES; i++) head.logits[i] = NAN, head.logits[CLASSES + i] = 0;
     for (int64_t i = 0; i < CLASSES * 4; i++) head.deltas[4 * CLASSES + i] = 0;
-    const int64_t ties = detect(&head, (detections_options_t){0.05, 0.5, 100}, 2, found);
+    const int64_t ties = detect(&head, (detections_options_t){0.05, 0.5, 100, NULL}, 2, found);
     bool ascending = ties == CLASSES - 1;
     for (int64_t i = 0; i < ties; i++) ascending = ascending && found[i].class == i + 1;
     OK(ascending, "equal probabilities come by class; what is not finite makes no detections");

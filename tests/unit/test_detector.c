@@ -242,7 +242,7 @@ static void test_detector(const backend_t *backend)
                                   .states = util_device(run.states),
                                   .canvases = &canvases,
                                   .norm = pixel_norm_imagenet(),
-                                  .detections = {0.05, 0.5, 100},
+                                  .detections = {0.05, 0.5, 100, NULL},
                                   .masks = true};
     util_push(backend);
     must(detector_new(&options, &detector), "a detector");

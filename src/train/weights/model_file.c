@@ -266,7 +266,7 @@ err_t model_file_graph(const checkpoint_t *checkpoint, graph_t **out, pixel_norm
         options.norm = model_norm(name);
         TRY(checkpoint_get_real(checkpoint, "norm_epsilon", &epsilon));
         if (!(epsilon >= 0 && epsilon <= 1))
-            RAISE(ERR_DATA, "%s: invalid epsilon %g of batch norm", checkpoint_path(checkpoint), epsilon);
+            RAISE(ERR_DATA, "%s: invalid epsilon %g of norms", checkpoint_path(checkpoint), epsilon);
         options.norm_epsilon = &epsilon;
     }
     TRY(read_block(checkpoint, "box_block", RCNN_BOX_MAX, &options.box_block));

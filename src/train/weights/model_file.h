@@ -14,8 +14,8 @@
  *   multi_label       model_multi_label
  *   stem              of ResNets: one of model_stems, but auto; missing: auto
  *   frozen_layers     layers whose parameters are not trained, as in graph_t.freeze; missing: none
- *   norm              of detectors: what batch norm does, one of model_norms
- *   norm_epsilon      of detectors: of every batch norm
+ *   norm              of detectors: what their norms are, one of model_norms
+ *   norm_epsilon      of detectors: of every norm
  *   box_block         of detectors: model_options_t's
  *   mask_block        the same, of those with masks
  *
