@@ -195,8 +195,10 @@ static void test_detections(void)
     found_t found[DETECTIONS_MOST];
     OK(detections_agree(&head, 100, &many), "detections of all classes, the 100 best");
     OK(detections_agree(&head, 10, &few), "the 10 best");
-    OK(detect(&head, (detections_options_t){0.05, 0.5, 100, NULL}, 0, found) == 0, "no regions, no detections");
-    OK(detect(&head, (detections_options_t){1, 0.5, 100, NULL}, REGIONS, found) == 0, "no probability exceeds 1");
+    OK(detect(&head, (detections_options_t){0.05, 0.5, 100, NULL}, 0, found) == 0,
+       "no regions, no detections");
+    OK(detect(&head, (detections_options_t){1, 0.5, 100, NULL}, REGIONS, found) == 0,
+       "no probability exceeds 1");
     const int64_t all = detect(&head, (detections_options_t){0, 1, DETECTIONS_MOST, NULL}, REGIONS, found);
     bool sorted = true, object = true;
     for (int64_t i = 0; i < all; i++) {

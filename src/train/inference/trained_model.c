@@ -39,7 +39,7 @@ const opt_t weights_option_table[] = {
     {"eval-crop", OPT_CHOICE, FIELD(eval_crop), "auto", 0, 0, eval_crops, NULL,
      "evaluation crop; auto: center; with annotations: warp", OPT_MORE},
     {"norm-eps", OPT_REAL, FIELD(norm_epsilon), "1e-5", 0, 1, NULL, "X",
-     "epsilon of batch norm; torchvision's published detectors have 0", OPT_MORE},
+     "epsilon of norms; torchvision's published detectors have 0", OPT_MORE},
 };
 const int n_weights_options = sizeof weights_option_table / sizeof weights_option_table[0];
 
