@@ -11,8 +11,7 @@ namespace
 /* A row is all channels of one pixel. With dy the passes compute the gradient. */
 typedef struct norm {
     int64_t n_c, n_groups, n_rows, group_rows; /* the last group may be smaller */
-    int64_t
-        channels; /* of group norm, whose groups are samples: those that share statistics. 0: batch norm */
+    int64_t channels; /* of group norm, whose groups are samples: that share statistics; 0: batch norm */
     int n_sum_parts, n_apply_parts; /* blocks per group */
     bool shared;                    /* the sums go through the host before use */
     bool narrow, relu, frozen;
@@ -29,8 +28,8 @@ typedef struct norm {
     double *partial; /* [groups, c, parts, 2] */
     double *sums;    /* [groups, 2, c], and for one group its row count */
     float *moments;  /* [groups, 2, c]: mean, 1/std; NULL: use the running values */
-    float *
-        correction; /* [groups, 2, c], backward: subtracted from γ/std · dy directly, and times x − mean; NULL: 0 */
+    /* [groups, 2, c], backward: subtracted from γ/std · dy directly, and times x − mean; NULL: 0 */
+    float *correction;
 } norm_t;
 
 /* The threads of a block that work on the same row are `lanes` of W channels each, so that their loads are

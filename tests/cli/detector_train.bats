@@ -139,6 +139,7 @@ fails() { # CODE WORDS RANKS ARGUMENTS...
     "$dptrain" checkpoint export "$out" --out group.npz >/dev/null
     "$dptrain" eval "$out" --threads 1 --write-results . >said && mv bbox.json own.json
     "$dptrain" eval group.npz --model fasterrcnn_resnet18_fpn --data "$coco" --min-size 64 --max-size 64 --threads 1 --write-results . >said
+    grep '^norm  *group$' said
     cmp own.json bbox.json
     out=$out-fine train 0 --steps 1 --weights group.npz --no-eval >said
     grep '^ *norm group: ' said

@@ -17,6 +17,7 @@ typedef struct census {
     bool usable;      /* a box of more than a pixel */
 } census_t;
 
+/* What training takes an annotation for. */
 static crowd_t crowd_of(const annotation_t *a, bool skip_unmasked)
 {
     return !a->crowd && skip_unmasked && a->segmentation == SEGMENTATION_NONE ? CROWD_IGNORED : a->crowd;

@@ -381,16 +381,17 @@ static bool has_training_data(const detector_run_t *run)
     return strcmp(dataset_hash(&info).text, run->model->about.data_xxh3) == 0;
 }
 
-/* Weights, model, data and canvases, before anything is detected. */
-static void canvases_row(const detector_run_t *run, table_t *t)
+static void input_rows(const detector_run_t *run, table_t *t)
 {
     char text[1024];
+    if (run->model->graph->norm == GRAPH_NORM_GROUP) table_cell(t, "norm"), table_cell(t, "group");
     canvases_describe(&run->canvases, text, sizeof text);
     table_cell(t, "canvases");
     table_cell(t, "%s (height x width)%s", text,
                detections_interpolate(&run->options->detections) ? "; resized as by torchvision" : "");
 }
 
+/* Weights, model, data and canvases, before anything is detected. */
 static void show_header(const detector_run_t *run)
 {
     const truths_t *truths = detection_evaluator_outcome(run->evaluator).truths;
@@ -401,7 +402,7 @@ static void show_header(const detector_run_t *run)
              split_words[run->options->split]);
     table_t t =
         trained_table(about, text, data, run->source->about, !about->weights && !has_training_data(run));
-    canvases_row(run, &t);
+    input_rows(run, &t);
     table_log(&t);
     table_free(&t);
     log_info("%s", "");
@@ -759,7 +760,7 @@ static err_t predict(runtime_t *runtime, trained_model_t *model, const inference
     char text[1024];
     class_map_describe(&run.map, run.n_categories, text, sizeof text);
     table_t t = trained_table(&model->about, text, NULL, NULL, false);
-    canvases_row(&run, &t);
+    input_rows(&run, &t);
     table_log(&t);
     table_free(&t);
     log_info("%s", "");

@@ -442,7 +442,7 @@ err_t weights_find_form(const char *path, const char *names, const char *model,
         err = npz_describe(m.file, m.x.tensors[i].name, &array);
         if (err == ERR_OK) out->stem = stem_of_array(&m.x, i, &array);
     }
-    if (err == ERR_OK && has_group_norm(&m)) out->norm = MODEL_NORM_GROUP;
+    if (err == ERR_OK && model_detects(model) && has_group_norm(&m)) out->norm = MODEL_NORM_GROUP;
     import_close(&m);
     graph_free(&graph);
     return err;
