@@ -114,14 +114,21 @@ fails() { # CODE WORDS RANKS ARGUMENTS...
 
 @test "defaults of detectors: rate by the batch, warm-up, algorithms" {
     config() { "$dptrain" train --model maskrcnn_resnet18_fpn "$@" --print-config; }
-    config | grep -x 'lr = 0.02'
+    config --weights trunk.npz | grep -x 'lr = 0.02'
+    config --weights trunk.npz | grep -x 'optimizer = sgd'
+    # Without weights.
+    config | grep -x 'lr = 0.0003'
+    config | grep -x 'optimizer = adamw'
+    config --optimizer sgd | grep -x 'lr = 0.02'
+    config --lr 0.01 | grep -x 'optimizer = sgd'
+    config --momentum 0.8 | grep -x 'lr = 0.02'
     config | grep -x 'algorithms = rule'
-    config --batch 4 | grep -x 'lr = 0.005'
+    config --batch 4 --optimizer sgd | grep -x 'lr = 0.005'
     config --batch 4 --optimizer adamw | grep -x 'lr = 0.001'
     # A printed configuration asks for no other run.
     config >"$BATS_TEST_TMPDIR/conf"
     config --config "$BATS_TEST_TMPDIR/conf" | diff "$BATS_TEST_TMPDIR/conf" -
-    batch=1 train 0 --steps 4 --no-eval --checkpoint-every 3 >"$BATS_TEST_TMPDIR/said"
+    batch=1 train 0 --optimizer sgd --steps 4 --no-eval --checkpoint-every 3 >"$BATS_TEST_TMPDIR/said"
     grep '  rate    sgd, cosine from 0.00125 after 1 step of warm-up, seed 1' "$BATS_TEST_TMPDIR/said"
     "$dptrain" checkpoint show "$out" | grep 'warmup-steps = 1$'
     run "$dptrain" train --model lenet5 --algorithms rule

@@ -209,7 +209,7 @@ docs_substitute() { # FOLDER
         -e 's#^(dptrain data synth shapes .*--train) 200#\1 40#' -e 's#^(dptrain train .*--input-size 72 .*)--epochs 8#\1--epochs 1#' \
         -e 's#^dptrain train .*--input-size 72#& --algorithms fixed#' \
         -e 's#^(dptrain data synth objects --out [a-z]+)#\1 --train 5#' \
-        -e 's#^(dptrain train .*--min-size 128 .*)--epochs 40 --eval-every 10#\1--epochs 3 --eval-every 1#; s#(--lr 5e-4 )--epochs 50 --eval-every 10#\1--epochs 1#'
+        -e 's#^(dptrain train .*--min-size 128 .*)--epochs 40 --eval-every 10#\1--epochs 3 --eval-every 1#; s#^( +)--epochs 50 --eval-every 10#\1--epochs 1#'
 }
 
 # Reduces lines to their words: numbers, hashes, paths, instruction sets and widths of columns differ between machines, and with

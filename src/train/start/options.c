@@ -423,7 +423,12 @@ static err_t check_reproducible(train_options_t *o)
 
 void train_options_set_rate(train_options_t *o, int64_t batch)
 {
+    static const char *const of_sgd[] = {"lr", "optimizer", "momentum", "lr-scale", "lr-batch"};
     const task_defaults_t *d = &o->kind->defaults;
+    bool scratch = d->scratch_optimizer && !o->weights;
+    for (size_t i = 0; i < sizeof of_sgd / sizeof *of_sgd; i++)
+        scratch = scratch && !train_options_given(o, of_sgd[i]);
+    if (scratch && !(o->schedule.lr > 0)) o->optim.optimizer = d->scratch_optimizer, o->schedule.lr = d->scratch_rate;
     const bool sgd = strcmp(o->optim.optimizer, "sgd") == 0 || strcmp(o->optim.optimizer, "nesterov") == 0;
     if (o->schedule.lr > 0) return;
     if (o->schedule.lr_batch) batch = o->schedule.lr_batch;

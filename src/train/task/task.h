@@ -17,6 +17,9 @@ typedef struct task_defaults {
     double rate;          /* of sgd and nesterov at that batch; in proportion at others */
     int64_t warmup_steps; /* at most a quarter of the run */
     double warmup_from;   /* as a fraction of the rate */
+    /* Where no option says otherwise, of a network without --weights, whose layers learn at very different speeds. */
+    const char *scratch_optimizer;
+    double scratch_rate;
 } task_defaults_t;
 
 /* An option that does not apply to a kind of task: it must keep its default. */
