@@ -23,7 +23,6 @@ OPERATORS = {
     "pool2d": "#F0E442",
     "dropout": "#D55E00",
     "batch_norm": "#CC79A7",
-    "group_norm": "#CC79A7",
     "add": "#999933",
     "softmax_xent": "#882255",
     "sigmoid_bce": "#882255",

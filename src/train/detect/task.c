@@ -522,32 +522,33 @@ static err_t detect_evaluate(task_run_t *run, evaluation_t *out)
     return ERR_OK;
 }
 
-static const task_kind_t detectors = {.name = "detector",
-                                      .task = "detect",
-                                      .detects = true,
-                                      /* torchvision's references; from scratch as in results/detection_train.md */
-                                      .defaults = {16, 0.02, 1000, 0.001, "adamw", 3e-4},
-                                      .lacks = lacks,
-                                      .n_option_groups = 2,
-                                      .why_host = "a detector's boxes are chosen on the host",
-                                      .on_canvas = true,
-                                      .passes_per_sample = 2, /* blocks of rows repeat their layers */
-                                      .sources = "lists",
-                                      .sum_names = sum_names,
-                                      .rule = rcnn_algorithms,
-                                      .check_options = detect_check_options,
-                                      .transform = detect_transform,
-                                      .set_model = detect_set_model,
-                                      .check_model = detect_check_model,
-                                      .list_sizes = detect_list_sizes,
-                                      .plan = detect_plan,
-                                      .close = detect_close,
-                                      .describe = detect_describe,
-                                      .show = detect_show,
-                                      .pass = detect_pass,
-                                      .find_nonfinite = detect_find_nonfinite,
-                                      .record = detect_record,
-                                      .evaluate = detect_evaluate};
+static const task_kind_t detectors = {
+    .name = "detector",
+    .task = "detect",
+    .detects = true,
+    /* torchvision's references; from scratch as in results/detection_train.md */
+    .defaults = {16, 0.02, 1000, 0.001, "adamw", 3e-4},
+    .lacks = lacks,
+    .n_option_groups = 2,
+    .why_host = "a detector's boxes are chosen on the host",
+    .on_canvas = true,
+    .passes_per_sample = 2, /* blocks of rows repeat their layers */
+    .sources = "lists",
+    .sum_names = sum_names,
+    .rule = rcnn_algorithms,
+    .check_options = detect_check_options,
+    .transform = detect_transform,
+    .set_model = detect_set_model,
+    .check_model = detect_check_model,
+    .list_sizes = detect_list_sizes,
+    .plan = detect_plan,
+    .close = detect_close,
+    .describe = detect_describe,
+    .show = detect_show,
+    .pass = detect_pass,
+    .find_nonfinite = detect_find_nonfinite,
+    .record = detect_record,
+    .evaluate = detect_evaluate};
 
 const task_t task_detect = {.name = "detect",
                             .id = TASK_DETECT,

@@ -15,7 +15,7 @@ static const char *const optimizers[] = {"sgd", "nesterov", "adadelta", "adamw",
 #define FIELD(name) offsetof(optim_options_t, name)
 const opt_t optim_option_table[] = {
     {"optimizer", OPT_CHOICE, FIELD(optimizer), "sgd", 0, 0, optimizers, NULL,
-     "optimizer; without this, --lr and --momentum adamw for detectors without --weights", OPT_COMMON},
+     "optimizer; detectors without --weights: adamw", OPT_COMMON},
     {"momentum", OPT_REAL, FIELD(momentum), "0.9", 0, 0.99999, NULL, "X", "sgd, nesterov, lars: momentum",
      OPT_MORE},
     {"rho", OPT_REAL, FIELD(rho), "0.95", 0, 0.99999, NULL, "X", "adadelta: decay of the running averages",

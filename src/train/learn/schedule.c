@@ -14,8 +14,7 @@ static const char *const lr_scales[] = {"none", "linear", NULL};
 #define FIELD(name) offsetof(schedule_options_t, name)
 const opt_t schedule_option_table[] = {
     {"lr", OPT_REAL, FIELD(lr), NULL, 1e-12, 1e6, NULL, "X",
-     "learning rate [sgd, nesterov 0.03, detectors 0.02 per 16 images of --batch; adadelta, lars 1; adamw 0.001, detectors "
-     "without --weights 0.0003]",
+     "learning rate [sgd, nesterov 0.03, detectors 0.02 per 16 images of --batch; adadelta, lars 1; adamw 0.001]",
      OPT_COMMON},
     {"lr-scale", OPT_CHOICE, FIELD(lr_scale), "none", 0, 0, lr_scales, NULL,
      "scaling of --lr by the samples per step; linear: in proportion to --lr-batch", OPT_MORE},

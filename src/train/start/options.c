@@ -428,7 +428,8 @@ void train_options_set_rate(train_options_t *o, int64_t batch)
     bool scratch = d->scratch_optimizer && !o->weights;
     for (size_t i = 0; i < sizeof of_sgd / sizeof *of_sgd; i++)
         scratch = scratch && !train_options_given(o, of_sgd[i]);
-    if (scratch && !(o->schedule.lr > 0)) o->optim.optimizer = d->scratch_optimizer, o->schedule.lr = d->scratch_rate;
+    if (scratch && !(o->schedule.lr > 0))
+        o->optim.optimizer = d->scratch_optimizer, o->schedule.lr = d->scratch_rate;
     const bool sgd = strcmp(o->optim.optimizer, "sgd") == 0 || strcmp(o->optim.optimizer, "nesterov") == 0;
     if (o->schedule.lr > 0) return;
     if (o->schedule.lr_batch) batch = o->schedule.lr_batch;
