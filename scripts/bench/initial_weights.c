@@ -37,7 +37,7 @@ int main(int n, char **words)
     const model_options_t options = {.sample = shape_3d(side, side, atoi(words[3])),
                                      .n_classes = atoi(words[4]),
                                      .compute = DTYPE_F32,
-                                     .norm = MODEL_NORM_BATCH};
+                                     .norm = GRAPH_NORM_BATCH};
     err_t err = write_weights(words[1], &options, words[5]);
     if (err != ERR_OK) fprintf(stderr, "initial_weights: error: %s\n", err_message());
     return err;

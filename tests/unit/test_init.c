@@ -126,7 +126,7 @@ static graph_t *build(const char *model, bool zero_init_residual, const char *fr
 {
     const model_options_t options = {.sample = shape_3d(64, 64, 3),
                                      .n_classes = 91,
-                                     .norm = MODEL_NORM_BATCH,
+                                     .norm = GRAPH_NORM_BATCH,
                                      .zero_init_residual = zero_init_residual,
                                      .freeze = freeze};
     graph_t *g = NULL;

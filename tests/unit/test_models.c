@@ -105,12 +105,12 @@ static void check_options_of(void)
         {.sample = {3, {64, 96, 3}}, .n_classes = 7, .stem = MODEL_STEM_IMAGENET, .compute = DTYPE_BF16},
         {.sample = {3, {64, 96, 3}},
          .n_classes = 7,
-         .norm = MODEL_NORM_BATCH,
+         .norm = GRAPH_NORM_BATCH,
          .norm_epsilon = &epsilon,
          .box_block = 8,
          .mask_block = 4},
         {.sample = {3, {64, 96, 3}}, .n_classes = 7},
-        {.sample = {3, {64, 96, 3}}, .n_classes = 7, .norm = MODEL_NORM_GROUP},
+        {.sample = {3, {64, 96, 3}}, .n_classes = 7, .norm = GRAPH_NORM_GROUP},
     };
     static const char *const names[] = {"resnet18", "maskrcnn_resnet18_fpn", "fasterrcnn_resnet18_fpn",
                                         "fasterrcnn_resnet18_fpn"};

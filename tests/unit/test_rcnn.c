@@ -109,11 +109,11 @@ static void check_norms(void)
     }
     graph_free(&g);
     OK(right, "norms are frozen, with the given epsilon and γ initially 1");
-    options = (model_options_t){.sample = shape_3d(64, 64, 3), .n_classes = 2, .norm = MODEL_NORM_BATCH};
+    options = (model_options_t){.sample = shape_3d(64, 64, 3), .n_classes = 2, .norm = GRAPH_NORM_BATCH};
     must(model_build("fasterrcnn_resnet18_fpn", &options, &g), "batch norm");
     OK(g->n_frozen == 0, "--norm batch trains them");
     graph_free(&g);
-    options.norm = MODEL_NORM_GROUP;
+    options.norm = GRAPH_NORM_GROUP;
     must(model_build("fasterrcnn_resnet18_fpn", &options, &g), "group norm");
     int n_norms = 0;
     for (int i = 0; i < g->n_nodes; i++) {
@@ -124,7 +124,7 @@ static void check_norms(void)
     OK(right && n_norms == 20 && g->n_frozen == 0 && g->n_flat_states == 0 && !graph_has_batch_norm(g),
        "--norm group: 20 norms of 32 groups, without running statistics");
     graph_free(&g);
-    options.norm = MODEL_NORM_FROZEN;
+    options.norm = GRAPH_NORM_FROZEN;
     must(model_build("resnet18", &options, &g), "a classifier");
     OK(g->n_frozen == 2 * 4800, "a classifier's norms can be frozen: %lld parameters",
        (long long)g->n_frozen);

@@ -20,6 +20,7 @@ err_t graph_new(const char *model, graph_t **out)
     TRY(mem_new(sizeof *g, "a graph", &g));
     snprintf(g->model, sizeof g->model, "%s", model);
     g->n_sections = 1;
+    g->norm = GRAPH_NORM_BATCH;
     g->norm_epsilon = 1e-5;
     TRY_OUT(err, mem_new_array(MAX_VALUES, sizeof *g->values, "layers", &g->values));
     TRY_OUT(err, mem_new_array(MAX_NODES, sizeof *g->nodes, "layers", &g->nodes));

@@ -85,15 +85,21 @@ typedef struct graph_node {
     float weight;                 /* of a loss */
 } graph_node_t;
 
-/* Batch norm, the same with constants instead of statistics, or group norm. */
-typedef enum graph_norm { GRAPH_NORM_BATCH, GRAPH_NORM_FROZEN, GRAPH_NORM_GROUP } graph_norm_t;
+/* What nn_norm adds: batch norm with constants instead of statistics, batch norm, or group norm. Default: of a model
+ * (model_options_t), not of a graph. */
+typedef enum graph_norm {
+    GRAPH_NORM_DEFAULT,
+    GRAPH_NORM_FROZEN,
+    GRAPH_NORM_BATCH,
+    GRAPH_NORM_GROUP
+} graph_norm_t;
 
 typedef struct graph {
     char model[GRAPH_NAME_MAX];
-    /* Settings of layers added later; 0 after graph_new, but for norm_epsilon. */
+    /* Settings of layers added later; 0 after graph_new, but for norm and norm_epsilon. */
     int64_t norm_group;  /* batch_norm_attr_t.group */
     double norm_epsilon; /* batch_norm_attr_t.epsilon; 1e-5, as in PyTorch's BatchNorm2d */
-    graph_norm_t norm;   /* what nn_norm adds */
+    graph_norm_t norm;   /* GRAPH_NORM_BATCH */
     dtype_t compute;     /* op_desc_t.compute; DTYPE_F32 */
     bool frozen;         /* parameters are not trained */
     /* As frozen, for layers with these names, or whose names begin with one and a dot: "conv1,bn1,layer1".

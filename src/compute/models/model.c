@@ -30,19 +30,12 @@ const char *model_precision(dtype_t compute)
 
 const char *const model_norms[] = {"auto", "frozen", "batch", "group", NULL};
 
-model_norm_t model_norm(const char *name)
+graph_norm_t model_norm(const char *name)
 {
     int i = 0;
     while (model_norms[i] && strcmp(model_norms[i], name) != 0) i++;
     ASSERT(model_norms[i]);
-    return (model_norm_t)i;
-}
-
-model_norm_t model_norm_of(const graph_t *graph)
-{
-    return graph->norm == GRAPH_NORM_GROUP    ? MODEL_NORM_GROUP
-           : graph->norm == GRAPH_NORM_FROZEN ? MODEL_NORM_FROZEN
-                                              : MODEL_NORM_BATCH;
+    return (graph_norm_t)i;
 }
 
 const char *const model_stems[] = {"auto", "imagenet", "small", NULL};

@@ -5,20 +5,9 @@
 
 #include "compute/graph/graph.h"
 
-/* What nn_norm adds: the model's default is frozen for detectors, batch for all others. The others are
- * graph_norm_t's. */
-typedef enum model_norm {
-    MODEL_NORM_DEFAULT,
-    MODEL_NORM_FROZEN,
-    MODEL_NORM_BATCH,
-    MODEL_NORM_GROUP
-} model_norm_t;
-
 /* For --norm: "auto", "frozen", "batch", "group"; NULL-terminated. model_norm finds the value of one of them. */
 extern const char *const model_norms[];
-model_norm_t model_norm(const char *name);
-/* Of a graph; never MODEL_NORM_DEFAULT. */
-model_norm_t model_norm_of(const graph_t *graph);
+graph_norm_t model_norm(const char *name);
 
 /* The first layers of a ResNet:
  *
@@ -37,7 +26,7 @@ typedef struct model_options {
     int n_classes;  /* of a detector, the background included */
     double label_smoothing;
     int64_t norm_group; /* batch_norm_attr_t.group of every batch norm */
-    model_norm_t norm;
+    graph_norm_t norm;
     const double *norm_epsilon; /* of every norm; NULL: 1e-5 */
     dtype_t compute;            /* op_desc_t.compute of every convolution and linear layer */
     const char *freeze;         /* graph_t.freeze */

@@ -103,11 +103,8 @@ err_t model_build(const char *name, const model_options_t *options, graph_t **ou
     TRY(graph_new(name, out));
     graph_input(*out, "image", options->sample, DTYPE_F32);
     (*out)->norm_group = options->norm_group;
-    static const graph_norm_t norms[] = {[MODEL_NORM_FROZEN] = GRAPH_NORM_FROZEN,
-                                         [MODEL_NORM_BATCH] = GRAPH_NORM_BATCH,
-                                         [MODEL_NORM_GROUP] = GRAPH_NORM_GROUP};
-    const model_norm_t usual = model->detects ? MODEL_NORM_FROZEN : MODEL_NORM_BATCH;
-    (*out)->norm = norms[options->norm == MODEL_NORM_DEFAULT ? usual : options->norm];
+    const graph_norm_t usual = model->detects ? GRAPH_NORM_FROZEN : GRAPH_NORM_BATCH;
+    (*out)->norm = options->norm == GRAPH_NORM_DEFAULT ? usual : options->norm;
     if (options->norm_epsilon) (*out)->norm_epsilon = *options->norm_epsilon;
     (*out)->compute = options->compute;
     (*out)->freeze = options->freeze;
@@ -122,7 +119,7 @@ model_options_t model_options_of(const graph_t *g)
     const shape_t image = graph_shape(g, 0);
     return (model_options_t){.sample = shape_3d(image.dim[1], image.dim[2], image.dim[3]),
                              .n_classes = model_classes(g),
-                             .norm = model_norm_of(g),
+                             .norm = g->norm,
                              .norm_epsilon = &g->norm_epsilon,
                              .compute = g->compute,
                              .box_block = rcnn_box_block(g),

@@ -112,8 +112,8 @@ static err_t detect_set_model(task_run_t *run, model_options_t *options)
     run->state = training;
     options->norm = model_norm(o->norm);
     /* Group norm does not depend on how many images are computed at a time. */
-    if (options->norm == MODEL_NORM_DEFAULT)
-        options->norm = run->has_weights ? run->weights_norm : MODEL_NORM_GROUP;
+    if (options->norm == GRAPH_NORM_DEFAULT)
+        options->norm = run->has_weights ? run->weights_norm : GRAPH_NORM_GROUP;
     options->norm_epsilon = &o->norm_epsilon;
     options->box_block = detect_train_box_block(o);
     options->mask_block = o->mask_block;

@@ -232,10 +232,10 @@ err_t trainer_print_header(trainer_t *t)
     const model_stem_t stem = model_stem_of(graph);
     if (stem != MODEL_STEM_AUTO)
         log_note("          stem %s: %s (--stem)", model_stems[stem], model_stem_about(stem));
-    static const char *const norms[] = {[MODEL_NORM_FROZEN] = "batch norm with constants",
-                                        [MODEL_NORM_BATCH] = "batch norm of the images of a --micro-batch",
-                                        [MODEL_NORM_GROUP] = "groups of channels of each image"};
-    const model_norm_t norm = model_norm_of(graph);
+    static const char *const norms[] = {[GRAPH_NORM_FROZEN] = "batch norm with constants",
+                                        [GRAPH_NORM_BATCH] = "batch norm of the images of a --micro-batch",
+                                        [GRAPH_NORM_GROUP] = "groups of channels of each image"};
+    const graph_norm_t norm = graph->norm;
     if (model_detects(o->model)) log_note("          norm %s: %s (--norm)", model_norms[norm], norms[norm]);
     train_print_data(o, &t->input, &t->task.run);
     warn_of_norm(t);

@@ -48,7 +48,7 @@ typedef struct saved_run {
     int64_t n_ranks, rate_ranks;
     int64_t n_threads; /* 0 if unknown */
     int64_t step;      /* steps done, which decide whether the run has finished */
-    int64_t norm;      /* model_norm_t of a detector */
+    int64_t norm;      /* graph_norm_t of a detector */
 } saved_run_t;
 
 static err_t read_saved_run(const char *path, saved_run_t *out)
@@ -110,7 +110,7 @@ err_t trainer_find_checkpoint(trainer_t *t)
     err = train_options_inherit(t->options, saved.options, &t->saving.saved_options);
     err = comm_agree(t->comm, err, "inheriting options");
     /* The default of --norm has changed. */
-    if (err == ERR_OK && strcmp(t->options->detect.norm, model_norms[MODEL_NORM_DEFAULT]) == 0)
+    if (err == ERR_OK && strcmp(t->options->detect.norm, model_norms[GRAPH_NORM_DEFAULT]) == 0)
         t->options->detect.norm = model_norms[numbers[5]];
     t->at.step = numbers[3];
     t->saving.rate_ranks = numbers[4];

@@ -223,7 +223,7 @@ err_t trainer_check_model(trainer_t *t)
 static err_t ask_weights(trainer_t *t, const model_options_t *options)
 {
     const train_options_t *o = t->options;
-    weights_form_t form = {.norm = MODEL_NORM_DEFAULT};
+    weights_form_t form = {.norm = GRAPH_NORM_DEFAULT};
     err_t err = ERR_OK;
     if (!o->weights || t->saving.resumed_from[0] || !model_detects(o->model)) return ERR_OK;
     if (t->comm->rank == 0) {

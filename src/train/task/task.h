@@ -45,7 +45,7 @@ typedef struct task_run {
     int n_loader_threads;
     double timeout_sec;
     bool has_weights, sync_bn, eval;
-    model_norm_t weights_norm; /* weights_form_t.norm */
+    graph_norm_t weights_norm; /* weights_form_t.norm */
     const graph_t *graph;
     const task_metrics_t *metrics;
     exec_t *exec;

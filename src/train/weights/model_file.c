@@ -132,7 +132,7 @@ err_t model_file_content(const model_file_t *file, model_content_t *out)
     if (stem != MODEL_STEM_AUTO) *next++ = h5_text("stem", model_stems[stem]);
     if (out->frozen) *next++ = h5_text("frozen_layers", out->frozen);
     if (rcnn_is(g)) {
-        *next++ = h5_text("norm", model_norms[model_norm_of(g)]);
+        *next++ = h5_text("norm", model_norms[g->norm]);
         *next++ = h5_real("norm_epsilon", g->norm_epsilon);
         *next++ = h5_int("box_block", rcnn_box_block(g));
     }

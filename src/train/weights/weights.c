@@ -434,7 +434,7 @@ err_t weights_find_form(const char *path, const char *names, const char *model,
     import_t m = {.path = path};
     graph_t *graph;
     npy_t array;
-    *out = (weights_form_t){MODEL_STEM_AUTO, MODEL_NORM_DEFAULT};
+    *out = (weights_form_t){MODEL_STEM_AUTO, GRAPH_NORM_DEFAULT};
     TRY(model_build(model, &plain, &graph));
     const int i = graph->nodes[0].first_param;
     err_t err = import_open(&m, graph, names);
@@ -442,7 +442,7 @@ err_t weights_find_form(const char *path, const char *names, const char *model,
         err = npz_describe(m.file, m.x.tensors[i].name, &array);
         if (err == ERR_OK) out->stem = stem_of_array(&m.x, i, &array);
     }
-    if (err == ERR_OK && model_detects(model) && has_group_norm(&m)) out->norm = MODEL_NORM_GROUP;
+    if (err == ERR_OK && model_detects(model) && has_group_norm(&m)) out->norm = GRAPH_NORM_GROUP;
     import_close(&m);
     graph_free(&graph);
     return err;

@@ -45,10 +45,10 @@ void weights_read_note(const char *path, weights_note_t *out);
 /* The network that the file's weights are of, as far as the graph leaves it open, whatever its own.
  *
  *   stem  of a ResNet; MODEL_STEM_AUTO: the file has neither
- *   norm  MODEL_NORM_GROUP, where norms of a detector have no running statistics; otherwise MODEL_NORM_DEFAULT */
+ *   norm  GRAPH_NORM_GROUP, where norms of a detector have no running statistics; otherwise GRAPH_NORM_DEFAULT */
 typedef struct weights_form {
     model_stem_t stem;
-    model_norm_t norm;
+    graph_norm_t norm;
 } weights_form_t;
 
 /* Asks a file for the form of a model with these options. */
