@@ -241,36 +241,23 @@ err_t canvas_fill(const canvas_place_t *place, const image_t *image, const pixel
     return ERR_OK;
 }
 
-/* Between `first` and the next pixel of a side, at `share` of the way. */
-typedef struct tap {
-    int64_t first, next;
-    float share;
-} tap_t;
-
-static tap_t tap_at(int64_t i, int64_t n_in, int64_t n_out)
-{
-    const float scale = (float)n_in / (float)n_out, at = fmaxf(scale * ((float)i + 0.5f) - 0.5f, 0);
-    const int64_t first = (int64_t)at < n_in - 1 ? (int64_t)at : n_in - 1;
-    return (tap_t){first, first < n_in - 1 ? first + 1 : first, at - (float)first};
-}
-
 void canvas_interpolate(const canvas_place_t *place, const image_t *image, const pixel_table_t *norm,
                         float *out)
 {
     const map_size_t size = place->scaled, canvas = place->canvas;
     memset(out, 0, (size_t)(canvas.height * canvas.width * 3) * sizeof *out);
     for (int64_t y = 0; y < size.height; y++) {
-        const tap_t row = tap_at(y, image->height, size.height);
+        const bilinear_t row = bilinear_at(y, image->height, size.height);
         const uint8_t *upper = image->rgb + row.first * image->width * 3,
-                      *lower = image->rgb + row.next * image->width * 3;
+                      *lower = image->rgb + row.second * image->width * 3;
         for (int64_t x = 0; x < size.width; x++) {
-            const tap_t column = tap_at(x, image->width, size.width);
+            const bilinear_t column = bilinear_at(x, image->width, size.width);
             for (int64_t c = 0; c < 3; c++) {
-                const float *value = norm->value[c], w = column.share;
-                const int64_t left = 3 * column.first + c, right = 3 * column.next + c;
-                const float above = value[upper[left]] * (1 - w) + value[upper[right]] * w,
-                            below = value[lower[left]] * (1 - w) + value[lower[right]] * w;
-                out[(y * canvas.width + x) * 3 + c] = above * (1 - row.share) + below * row.share;
+                const float *value = norm->value[c];
+                const int64_t left = 3 * column.first + c, right = 3 * column.second + c;
+                const float above = bilinear_mix(value[upper[left]], value[upper[right]], column.share),
+                            below = bilinear_mix(value[lower[left]], value[lower[right]], column.share);
+                out[(y * canvas.width + x) * 3 + c] = bilinear_mix(above, below, row.share);
             }
         }
     }

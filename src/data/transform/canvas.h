@@ -5,6 +5,8 @@
 #ifndef DATA_TRANSFORM_CANVAS_H
 #define DATA_TRANSFORM_CANVAS_H
 
+#include <math.h>
+
 #include "compute/tensor/pixels.h"
 #include "data/image/resize.h"
 #include "data/transform/map.h"
@@ -88,8 +90,28 @@ void canvas_normalize(const canvas_place_t *place, const uint8_t *rgb, const pix
 err_t canvas_fill(const canvas_place_t *place, const image_t *image, const pixel_table_t *norm,
                   resize_scratch_t *scratch, uint8_t *rgb, float *out);
 
+/* PyTorch's interpolate(mode="bilinear") along a side, in float32 in the order of its upsample_bilinear2d
+ * (aten/src/ATen/native/cpu/UpSampleKernel.cpp): the two pixels around the centre of pixel i of n_out, and the share of
+ * the second. */
+typedef struct bilinear {
+    int64_t first, second;
+    float share;
+} bilinear_t;
+
+static inline bilinear_t bilinear_at(int64_t i, int64_t n_in, int64_t n_out)
+{
+    const float scale = (float)n_in / (float)n_out, at = fmaxf(scale * ((float)i + 0.5f) - 0.5f, 0);
+    const int64_t first = (int64_t)at < n_in - 1 ? (int64_t)at : n_in - 1;
+    return (bilinear_t){first, first < n_in - 1 ? first + 1 : first, at - (float)first};
+}
+
+static inline float bilinear_mix(float a, float b, float share)
+{
+    return (1 - share) * a + share * b;
+}
+
 /* As torchvision's detectors do: interpolates between the four nearest normalized pixels, without antialiasing and without
- * rounding to 8 bits; in float32, in the order of PyTorch's interpolate(mode="bilinear"). */
+ * rounding to 8 bits. */
 void canvas_interpolate(const canvas_place_t *place, const image_t *image, const pixel_table_t *norm,
                         float *out);
 

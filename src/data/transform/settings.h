@@ -76,9 +76,8 @@ typedef struct transform_settings {
     random_affine_ranges_t affine;
     canvases_t canvases; /* TASK_DETECT */
     bool keep_empty;     /* TASK_DETECT: train on images without objects too */
-    bool
-        skip_unmasked; /* TASK_DETECT: objects without a segmentation are neither targets nor background, nor scored */
-    list_rules_t list; /* of the source; set by its opener */
+    bool skip_unmasked;  /* TASK_DETECT: objects without a segmentation neither train nor are scored */
+    list_rules_t list;   /* of the source; set by its opener */
 } transform_settings_t;
 
 transform_settings_t transform_settings(const transform_options_t *options);

@@ -9,6 +9,7 @@
 #include "base/mem.h"
 #include "compute/boxes/boxes.h"
 #include "data/image/orient.h"
+#include "data/transform/canvas.h"
 
 const proposals_options_t proposals_evaluation = {1000, 1000, 0.7}, proposals_training = {2000, 2000, 0.7};
 
@@ -76,9 +77,9 @@ int64_t proposals_find(proposals_t *p, const proposals_level_t *levels, map_size
     return n;
 }
 
-#define FIELD(name) offsetof(detections_options_t, name)
 static const char *const resizes[] = {"antialias", "torchvision", NULL};
 
+#define FIELD(name) offsetof(detections_options_t, name)
 const opt_t detections_option_table[] = {
     {"resize", OPT_CHOICE, FIELD(resize), "antialias", 0, 0, resizes, NULL,
      "how images are resized: with antialiasing, as in training, or as torchvision's detectors do", OPT_MORE},
@@ -89,12 +90,12 @@ const opt_t detections_option_table[] = {
     {"detections", OPT_INT, FIELD(detections), "100", 1, DETECTIONS_MOST, NULL, "N",
      "most objects of an image", OPT_MORE},
 };
+const int n_detections_options = sizeof detections_option_table / sizeof detections_option_table[0];
+
 bool detections_interpolate(const detections_options_t *options)
 {
     return options->resize && strcmp(options->resize, resizes[1]) == 0;
 }
-
-const int n_detections_options = sizeof detections_option_table / sizeof detections_option_table[0];
 
 static const box_weights_t box_weights = {10, 10, 5, 5};
 static const float least_object = 1e-2f;
@@ -172,25 +173,6 @@ box_t paste_box(box_t b, map_size_t scaled, map_size_t image)
     return (box_t){b.x1 * x, b.y1 * y, b.x2 * x, b.y2 * y};
 }
 
-/* The two cells around a pixel's centre, and the share of the second. */
-typedef struct between {
-    int first, second;
-    float share;
-} between_t;
-
-static between_t find_cells(int64_t pixel, int64_t n_pixels)
-{
-    const float scale = (float)PASTE_PADDED / (float)n_pixels;
-    const float at = fmaxf(scale * ((float)pixel + 0.5f) - 0.5f, 0);
-    const int first = (int)at;
-    return (between_t){first, first < PASTE_PADDED - 1 ? first + 1 : first, at - (float)first};
-}
-
-static float mix(float a, float b, float share)
-{
-    return (1 - share) * a + share * b;
-}
-
 typedef struct area {
     int64_t left, top, right, foot; /* the pixels left … right, top … foot */
 } area_t;
@@ -200,8 +182,7 @@ static int64_t at_most(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
-/* Column by column, as RLE stores masks. Arithmetic is in float32, in the order of torch's upsample_bilinear2d
- * (aten/src/ATen/native/cpu/UpSampleKernel.cpp). */
+/* Column by column, as RLE stores masks. */
 err_t paste_mask(paste_t *p, const float *logits, int64_t stride, box_t box, map_size_t image, rle_t *out)
 {
     const float scale = (float)PASTE_PADDED / PASTE_SIDE;
@@ -220,15 +201,16 @@ err_t paste_mask(paste_t *p, const float *logits, int64_t stride, box_t box, map
         for (int x = 0; x < PASTE_SIDE; x++)
             p->mask[y + 1][x + 1] = 1 / (1 + expf(-logits[stride * (y * PASTE_SIDE + x)]));
     for (int64_t x = left; x < right; x++) {
-        const between_t cols = find_cells(x - a.left, width);
+        const bilinear_t cols = bilinear_at(x - a.left, PASTE_PADDED, width);
         float column[PASTE_PADDED];
         for (int k = 0; k < PASTE_PADDED; k++)
-            column[k] = mix(p->mask[k][cols.first], p->mask[k][cols.second], cols.share);
+            column[k] = bilinear_mix(p->mask[k][cols.first], p->mask[k][cols.second], cols.share);
         TRY(mem_grow(n + image.height + 2, sizeof *p->swaps, "a mask", &p->swaps));
         if (inside && top > 0) p->swaps[n++] = (uint32_t)(x * image.height), inside = false;
         for (int64_t y = top; y < foot; y++) {
-            const between_t rows = find_cells(y - a.top, height);
-            if ((mix(column[rows.first], column[rows.second], rows.share) > 0.5f) == inside) continue;
+            const bilinear_t rows = bilinear_at(y - a.top, PASTE_PADDED, height);
+            if ((bilinear_mix(column[rows.first], column[rows.second], rows.share) > 0.5f) == inside)
+                continue;
             p->swaps[n++] = (uint32_t)(x * image.height + y);
             inside = !inside;
         }

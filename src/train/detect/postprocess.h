@@ -70,6 +70,7 @@ typedef struct detections_options {
 } detections_options_t;
 extern const opt_t detections_option_table[];
 extern const int n_detections_options;
+/* Whether images are resized by canvas_interpolate. */
 bool detections_interpolate(const detections_options_t *options);
 
 typedef struct found {
