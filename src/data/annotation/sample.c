@@ -14,6 +14,16 @@
 const char *const split_names[SPLIT_COUNT + 1] = {"train", "val", NULL};
 const char *const split_words[SPLIT_COUNT] = {"training", "validation"};
 
+annotation_name_t annotation_name(int64_t id)
+{
+    annotation_name_t name;
+    if (id < ANNOTATION_FIRST_ID)
+        snprintf(name.text, sizeof name.text, "annotations[%" PRId64 "]", id - INT64_MIN);
+    else
+        snprintf(name.text, sizeof name.text, "annotation %" PRId64, id);
+    return name;
+}
+
 err_t class_map_new(const category_t *categories, int32_t n, class_map_t *out)
 {
     int64_t largest = 0, least = 1;

@@ -37,6 +37,12 @@ typedef enum crowd {
 /* Ids below this are not the source's, which gave none: INT64_MIN plus the annotation's number in its list. */
 #define ANNOTATION_FIRST_ID (INT64_MIN / 2)
 
+/* For messages: "annotation 12", or of one without an id "annotations[3]", as jq counts. */
+typedef struct annotation_name {
+    char text[48];
+} annotation_name_t;
+annotation_name_t annotation_name(int64_t id);
+
 /* An object in an image. Coordinates are COCO's ("Microsoft COCO: Common Objects in Context", Lin et al.
  * 2014): pixels of the image as stored (before any EXIF orientation) or as shown (sample_t.shown), from the outer edge
  * of its upper left corner. */

@@ -455,8 +455,7 @@ static const words_t words[] = {
 
 void coco_tell(const coco_t *coco, void *context, coco_listen_t *listen)
 {
-    static const char *const lists[] = {
-        [ANNOTATION] = "annotation", [IMAGE] = "image", [CATEGORY] = "category", [ANY] = "id"};
+    static const char *const lists[] = {[IMAGE] = "image", [CATEGORY] = "category", [ANY] = "id"};
     if (coco->encoding.gzip) listen(context, COCO_SCORES, "it is compressed by gzip, and was decompressed");
     if (coco->encoding.utf16)
         listen(context, COCO_SCORES, "it is text in UTF-16, and was converted to UTF-8");
@@ -470,9 +469,8 @@ void coco_tell(const coco_t *coco, void *context, coco_listen_t *listen)
         const int n = snprintf(line, sizeof line, "%" PRId64 " %s (first: ", flaw->n,
                                flaw->n == 1 ? w->one : w->several);
         if (n >= 0 && (size_t)n < sizeof line) {
-            if (w->list == ANNOTATION && flaw->first < ANNOTATION_FIRST_ID)
-                snprintf(line + n, sizeof line - (size_t)n, "annotations[%" PRId64 "])",
-                         flaw->first - INT64_MIN);
+            if (w->list == ANNOTATION)
+                snprintf(line + n, sizeof line - (size_t)n, "%s)", annotation_name(flaw->first).text);
             else
                 snprintf(line + n, sizeof line - (size_t)n, "%s %" PRId64 ")", lists[w->list], flaw->first);
         }

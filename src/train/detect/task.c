@@ -157,11 +157,9 @@ static err_t detect_check_model(task_run_t *run)
     const long long n_bare = objects->n_unmasked;
     run->micro_batch = choose_micro_batch(run);
     const bool masks = rcnn_has_masks(run->graph);
-    const bool has_id = objects->unmasked >= ANNOTATION_FIRST_ID;
     char first[96];
-    snprintf(first, sizeof first, "the first is annotation%s%" PRId64 "%s of image %" PRId64,
-             has_id ? " " : "s[", has_id ? objects->unmasked : objects->unmasked - INT64_MIN,
-             has_id ? "" : "]", objects->unmasked_image);
+    snprintf(first, sizeof first, "the first is %s of image %" PRId64,
+             annotation_name(objects->unmasked).text, objects->unmasked_image);
     if (masks && !skip && 10 * n_bare > (long long)objects->n_train)
         RAISE(
             ERR_DATA,
