@@ -387,28 +387,21 @@ typedef struct norm {
     float *coefficient[3], *partial;
 } norm_t;
 
-/* `group` samples are normalized together. */
-static norm_t norm_over(const op_desc_t *desc, int64_t group)
-{
-    shape_t y = desc->y[0];
-    norm_t n = {.n_c = desc->param[0].dim[0], .n_groups = (y.dim[0] + group - 1) / group, .channels = 1};
-    n.n_rows = shape_count(y) / n.n_c;
-    n.group_rows = n.n_rows / y.dim[0] * (group < y.dim[0] ? group : y.dim[0]);
-    return n;
-}
-
 static norm_t norm_of(const op_t *op, void *workspace)
 {
-    norm_t n;
+    shape_t y = op->desc.y[0];
+    norm_t n = {.n_c = op->desc.param[0].dim[0], .channels = 1};
+    int64_t group = 1; /* samples */
     if (op->desc.kind == OP_GROUP_NORM) {
-        n = norm_over(&op->desc, 1);
-        n.channels = n.n_c / op->desc.attr.group_norm.groups;
-        n.epsilon = op->desc.attr.group_norm.epsilon;
+        n.channels = n.n_c / op->desc.attr.group_norm.groups, n.epsilon = op->desc.attr.group_norm.epsilon;
     } else {
         const batch_norm_attr_t *a = &op->desc.attr.batch_norm;
-        n = norm_over(&op->desc, a->group > 0 ? a->group : op->desc.y[0].dim[0]);
+        group = a->group > 0 && a->group < y.dim[0] ? a->group : y.dim[0];
         n.epsilon = a->epsilon, n.frozen = a->frozen, n.shares = true;
     }
+    n.n_groups = (y.dim[0] + group - 1) / group;
+    n.n_rows = shape_count(y) / n.n_c;
+    n.group_rows = n.n_rows / y.dim[0] * group;
     n.keeps = op->training && !n.frozen;
     if (n.keeps && op->desc.n_inputs == 2 && op_epilogue(&op->desc).relu)
         n.mask_words = (n.group_rows + NORM_MASK_ROWS - 1) / NORM_MASK_ROWS * n.n_c;
