@@ -484,6 +484,14 @@ bool opt_given(const opt_group_t *groups, int n_groups, const char *key)
     return is_known && groups[g].given >> i & 1;
 }
 
+bool opt_typed(const opt_group_t *groups, int n_groups, const uint64_t *typed, const char *key)
+{
+    int g, i;
+    const bool is_known = find_option(groups, n_groups, key, &g, &i);
+    ASSERT(is_known);
+    return is_known && typed[g] >> i & 1;
+}
+
 /* ---- Config files ---- */
 /* Whether read_line reads the value back unchanged. */
 static bool reads_back(const char *value)

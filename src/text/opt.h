@@ -67,6 +67,8 @@ err_t opt_parse(opt_group_t *groups, int n_groups, int argc, char **argv, const 
 
 /* Whether the user set the key. ASSERTs that it exists. */
 bool opt_given(const opt_group_t *groups, int n_groups, const char *key);
+/* The same by bits that were kept: typed[n_groups]. */
+bool opt_typed(const opt_group_t *groups, int n_groups, const uint64_t *typed, const char *key);
 
 /* The placeholder of the option's value: its unit, or its choices joined by | (written to `out`); "" for a
  * flag. */

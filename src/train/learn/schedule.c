@@ -143,12 +143,17 @@ bool schedule_is_scaled(const schedule_options_t *o)
     return strcmp(o->lr_scale, "none") != 0;
 }
 
+int64_t schedule_warmup_steps(const schedule_options_t *o, const schedule_run_t *run)
+{
+    return o->warmup_steps > 0 ? o->warmup_steps : steps_of(o->warmup_epochs, run);
+}
+
 static err_t set_warmup(const schedule_options_t *o, const schedule_run_t *run, schedule_t *out)
 {
     char given[64];
     if (o->warmup_steps > 0 && o->warmup_epochs > 0)
         RAISE(ERR_USAGE, "--warmup and --warmup-steps exclude each other");
-    out->warmup_steps = o->warmup_steps > 0 ? o->warmup_steps : steps_of(o->warmup_epochs, run);
+    out->warmup_steps = schedule_warmup_steps(o, run);
     out->warmup_from = o->warmup_from > 0       ? o->warmup_from
                        : !schedule_is_scaled(o) ? 0
                        : out->scale < 1         ? 1

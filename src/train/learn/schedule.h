@@ -78,6 +78,8 @@ typedef struct schedule_run {
 } schedule_run_t;
 
 bool schedule_is_scaled(const schedule_options_t *options);
+/* Steps of warm-up, by --warmup-steps or --warmup. */
+int64_t schedule_warmup_steps(const schedule_options_t *options, const schedule_run_t *run);
 
 /* Makes a run's schedule and plateau from its options. --lr-scale linear multiplies the rate by batch / lr_batch, and
  * warm-up then starts from the unscaled rate if that is lower (Goyal et al. 2017, §2.1) unless --warmup-from says

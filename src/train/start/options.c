@@ -5,7 +5,6 @@
 
 #include <assert.h>
 #include <errno.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -341,12 +340,17 @@ static const char *const pairs[][2] = {{"epochs", "steps"},           {"batch", 
 static const char *const of_evaluation[] = {"eval-every", "eval-samples",    "keep-best",
                                             "target",     "target-accuracy", NULL};
 
+/* keys: ends with NULL. */
+static bool gives_any(const train_options_t *o, const char *const *keys)
+{
+    bool any = false;
+    for (; *keys; keys++) any = any || train_options_given(o, *keys);
+    return any;
+}
+
 static bool is_typed(const train_options_t *o, const char *key)
 {
-    for (int g = 0; g < TRAIN_N_GROUPS; g++)
-        for (int i = 0; i < o->groups[g].n; i++)
-            if (o->typed[g] >> i & 1 && strcmp(o->groups[g].table[i].key, key) == 0) return true;
-    return false;
+    return opt_typed(o->groups, TRAIN_N_GROUPS, o->typed, key);
 }
 
 /* Whether what is given contradicts an option, which then keeps its default. */
@@ -356,10 +360,8 @@ static bool is_settled(const train_options_t *o, const char *key)
     for (size_t i = 0; i < sizeof pairs / sizeof pairs[0]; i++)
         for (int k = 0; k < 2; k++)
             if (strcmp(pairs[i][k], key) == 0 && train_options_given(o, pairs[i][1 - k])) return true;
-    if (strcmp(key, "eval") != 0) return no_eval && opt_listed(of_evaluation, key);
-    for (int i = 0; of_evaluation[i]; i++)
-        if (train_options_given(o, of_evaluation[i]) && !no_eval) return true;
-    return false;
+    return strcmp(key, "eval") == 0 ? !no_eval && gives_any(o, of_evaluation)
+                                    : no_eval && opt_listed(of_evaluation, key);
 }
 
 err_t train_options_read_config(train_options_t *options, char **storage)
@@ -423,31 +425,30 @@ static err_t check_reproducible(train_options_t *o)
 
 void train_options_set_rate(train_options_t *o, int64_t batch)
 {
-    static const char *const of_sgd[] = {"lr", "optimizer", "momentum", "lr-scale", "lr-batch"};
+    static const char *const of_sgd[] = {"optimizer", "momentum", "lr-scale", "lr-batch", NULL};
     const task_defaults_t *d = &o->kind->defaults;
-    bool scratch = d->scratch_optimizer && !o->weights;
-    for (size_t i = 0; i < sizeof of_sgd / sizeof *of_sgd; i++)
-        scratch = scratch && !train_options_given(o, of_sgd[i]);
-    if (scratch && !(o->schedule.lr > 0))
-        o->optim.optimizer = d->scratch_optimizer, o->schedule.lr = d->scratch_rate;
-    const bool sgd = strcmp(o->optim.optimizer, "sgd") == 0 || strcmp(o->optim.optimizer, "nesterov") == 0;
     if (o->schedule.lr > 0) return;
+    if (d->scratch_optimizer && !o->weights && !gives_any(o, of_sgd)) {
+        o->optim.optimizer = d->scratch_optimizer, o->schedule.lr = d->scratch_rate;
+        return;
+    }
+    const bool sgd = strcmp(o->optim.optimizer, "sgd") == 0 || strcmp(o->optim.optimizer, "nesterov") == 0;
     if (o->schedule.lr_batch) batch = o->schedule.lr_batch;
     o->schedule.lr = d->rate > 0 && sgd ? d->rate * (double)batch / (double)d->batch
                                         : optim_default_rate(o->optim.optimizer);
 }
 
-void train_options_set_warmup(train_options_t *o, int64_t n_steps, int64_t per_epoch)
+void train_options_set_warmup(train_options_t *o, const schedule_run_t *run)
 {
+    const int64_t longest = run->n_steps / 4;
     const task_defaults_t *d = &o->kind->defaults;
     schedule_options_t *s = &o->schedule;
     const bool shorter = is_typed(o, "steps") || is_typed(o, "epochs");
-    const int64_t n_warmup =
-        s->warmup_steps > 0 ? s->warmup_steps : (int64_t)llround(s->warmup_epochs * (double)per_epoch);
-    if (shorter && !is_typed(o, "warmup-steps") && !is_typed(o, "warmup") && n_warmup >= n_steps)
-        s->warmup_steps = n_steps / 4, s->warmup_epochs = 0;
+    if (shorter && !is_typed(o, "warmup-steps") && !is_typed(o, "warmup") &&
+        schedule_warmup_steps(s, run) >= run->n_steps)
+        s->warmup_steps = longest, s->warmup_epochs = 0;
     if (!d->warmup_steps || train_options_given(o, "warmup-steps") || s->warmup_epochs > 0) return;
-    s->warmup_steps = d->warmup_steps < n_steps / 4 ? d->warmup_steps : n_steps / 4;
+    s->warmup_steps = d->warmup_steps < longest ? d->warmup_steps : longest;
     if (!(s->warmup_from > 0)) s->warmup_from = d->warmup_from;
 }
 

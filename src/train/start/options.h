@@ -32,7 +32,7 @@ err_t train_options_check_model(train_options_t *options);
  * warm-up, unless options of it are given. Warm-up of --config gives way to a shorter run on the command line: it is a
  * quarter of it at most. */
 void train_options_set_rate(train_options_t *options, int64_t batch);
-void train_options_set_warmup(train_options_t *options, int64_t n_steps, int64_t per_epoch);
+void train_options_set_warmup(train_options_t *options, const schedule_run_t *run);
 
 /* Refuses --lr-scale in a new run without the batch that --lr is meant for. */
 err_t train_options_check_scale(const train_options_t *options);

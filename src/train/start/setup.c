@@ -189,7 +189,7 @@ err_t trainer_plan_steps(trainer_t *t)
     if (schedule_is_scaled(&o->schedule) && !o->schedule.lr_batch && !t->saving.resumed_from[0])
         o->schedule.lr_batch = o->batch_per_rank;
     train_options_set_rate(o, t->input.global_batch);
-    if (!t->saving.resumed_from[0]) train_options_set_warmup(o, t->steps.n, per_epoch);
+    if (!t->saving.resumed_from[0]) train_options_set_warmup(o, &run);
     return schedule_make(&o->schedule, &run, &t->learning.schedule, &t->learning.plateau);
 }
 
