@@ -31,10 +31,12 @@ static region_t region_at(const op_t *op, const op_args_t *args, int64_t row)
     const float *v = (const float *)args->x[ROI_ALIGN_LEVELS].data + row * ROI_ALIGN_VALUES;
     const int highest = ROI_ALIGN_LOWEST + ROI_ALIGN_LEVELS - 1;
     int level = box_level((box_t){v[1], v[2], v[3], v[4]}, ROI_ALIGN_LOWEST, highest);
-    float scale = 1.0f / (float)(1 << level), x = v[1] * scale, y = v[2] * scale;
+    const float scale = 1.0f / (float)(1 << level), centre = a->aligned ? 0.5f : 0,
+                least = a->aligned ? 0 : 1;
+    const float x = v[1] * scale - centre, y = v[2] * scale - centre;
     region_t r = {.level = level - ROI_ALIGN_LOWEST, .image = (int64_t)v[0], .y = y, .x = x};
-    r.bin_h = fmaxf(v[4] * scale - y, 1) / (float)a->height;
-    r.bin_w = fmaxf(v[3] * scale - x, 1) / (float)a->width;
+    r.bin_h = fmaxf(v[4] * scale - centre - y, least) / (float)a->height;
+    r.bin_w = fmaxf(v[3] * scale - centre - x, least) / (float)a->width;
     r.samples_h = a->samples ? a->samples : (int)ceilf(r.bin_h);
     r.samples_w = a->samples ? a->samples : (int)ceilf(r.bin_w);
     r.share = 1 / (float)(r.samples_h * r.samples_w);

@@ -19,6 +19,7 @@ typedef struct roi_level {
 typedef struct roi_align {
     int64_t n, n_c, n_rows; /* images, channels, regions */
     int height, width, samples;
+    bool aligned;
     const float *regions;
     roi_level_t level[ROI_LEVELS];
 } roi_align_t;
@@ -44,11 +45,13 @@ __device__ inline int level_of(float w, float h)
 }
 
 /* Positions are rounded after every operation, as on a CPU: a point one cell outside makes a jump. */
-__device__ inline extent_t extent_of(float from, float to, float scale, int n_bins, int n_points)
+__device__ inline extent_t extent_of(const roi_align_t &a, float from, float to, float scale, int n_bins)
 {
-    float first = __fmul_rn(from, scale);
-    float bin = fmaxf(__fsub_rn(__fmul_rn(to, scale), first), 1) / static_cast<float>(n_bins);
-    return {first, bin, n_points ? n_points : static_cast<int>(ceilf(bin))};
+    const float centre = a.aligned ? 0.5f : 0, least = a.aligned ? 0 : 1;
+    const float first = __fsub_rn(__fmul_rn(from, scale), centre),
+                end = __fsub_rn(__fmul_rn(to, scale), centre);
+    const float bin = fmaxf(__fsub_rn(end, first), least) / static_cast<float>(n_bins);
+    return {first, bin, a.samples ? a.samples : static_cast<int>(ceilf(bin))};
 }
 
 __device__ inline region_t region_of(const roi_align_t &a, int64_t row)
@@ -56,8 +59,8 @@ __device__ inline region_t region_of(const roi_align_t &a, int64_t row)
     const float *v = a.regions + row * ROI_VALUES;
     int level = level_of(__fsub_rn(v[3], v[1]), __fsub_rn(v[4], v[2]));
     float scale = 1.0f / static_cast<float>(1 << (level + ROI_LOWEST));
-    return {level, static_cast<int>(v[0]), extent_of(v[2], v[4], scale, a.height, a.samples),
-            extent_of(v[1], v[3], scale, a.width, a.samples)};
+    return {level, static_cast<int>(v[0]), extent_of(a, v[2], v[4], scale, a.height),
+            extent_of(a, v[1], v[3], scale, a.width)};
 }
 
 /* Two neighbouring cells and the weight of the second; both weights are 0 far outside. */
@@ -137,7 +140,7 @@ __device__ inline float share_of(const extent_t &e, int bin, int cell, int n)
         const side_t s = side_of(e, bin, i, n);
         sum += (s.cell == cell ? s.lower : 0) + (s.next == cell ? s.upper : 0);
     }
-    return sum / static_cast<float>(e.n_points);
+    return e.n_points > 0 ? sum / static_cast<float>(e.n_points) : 0;
 }
 
 struct tile_t {
@@ -283,6 +286,7 @@ static roi_align_t roi_align_of(const op_t *op, const op_args_t *args)
                      .height = attr->height,
                      .width = attr->width,
                      .samples = attr->samples,
+                     .aligned = attr->aligned,
                      .regions = floats(args->x[ROI_ALIGN_LEVELS])};
     for (int i = 0; i < ROI_ALIGN_LEVELS; i++)
         a.level[i] = roi_level_t{d->x[i].dim[1], d->x[i].dim[2], floats(args->x[i]), floats(args->dx[i]),

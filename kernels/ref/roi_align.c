@@ -21,8 +21,9 @@ static region_t region_at(const op_t *op, const op_args_t *args, int64_t row)
     int level =
         box_level((box_t){r[1], r[2], r[3], r[4]}, ROI_ALIGN_LOWEST, ROI_ALIGN_LOWEST + ROI_ALIGN_LEVELS - 1);
     float scale = 1.0f / (float)(1 << level);
-    float x = r[1] * scale, y = r[2] * scale;
-    float w = fmaxf(r[3] * scale - x, 1), h = fmaxf(r[4] * scale - y, 1);
+    const float centre = a->aligned ? 0.5f : 0, least = a->aligned ? 0 : 1;
+    float x = r[1] * scale - centre, y = r[2] * scale - centre;
+    float w = fmaxf(r[3] * scale - centre - x, least), h = fmaxf(r[4] * scale - centre - y, least);
     float bin_h = h / (float)a->height, bin_w = w / (float)a->width;
     return (region_t){level - ROI_ALIGN_LOWEST,
                       (int64_t)r[0],

@@ -136,7 +136,7 @@ static void detection(void)
     box.x[ROI_ALIGN_LEVELS] = shape_2d(BOXES, ROI_ALIGN_VALUES);
     op_desc_t mask = box;
     mask.x[ROI_ALIGN_LEVELS] = shape_2d(MASKS, ROI_ALIGN_VALUES);
-    mask.attr.roi_align = (roi_align_attr_t){14, 14, 2};
+    mask.attr.roi_align = (roi_align_attr_t){.height = 14, .width = 14, .samples = 2};
     operator_row("RoIAlign 7×7 of 512 boxes forward", box, false, 8 * n_boxes);
     operator_row("RoIAlign 7×7 of 512 boxes backward", box, true, 4 * (n_boxes + n_cells));
     operator_row("RoIAlign 14×14 of 128 masks forward", mask, false, 8 * n_masks);

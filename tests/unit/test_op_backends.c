@@ -140,6 +140,7 @@ static const op_desc_t cases[] = {
     DECONV(1, 1, 1, 1, 1, 1, true),
     ROI_ALIGN(2, 120, 128, 3, 23, 7, 7, 2),
     ROI_ALIGN(1, 24, 40, 64, 5, 3, 2, 0),
+    ROI_ALIGN(2, 24, 40, 20, 9, 3, 2, 0, true),
     ROI_ALIGN(3, 8, 8, 17, 40, 1, 1, 1),
     NORM(0.1, 1e-5, {4, {4, 7, 5, 16}}),
     NORM(0.1, 1e-5, {4, {2, 3, 3, 1}}),

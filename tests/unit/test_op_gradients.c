@@ -64,6 +64,7 @@ static const gradient_case_t cases[] = {
     {"deconv2d", 5, DECONV(2, 2, 3, 5, 4, 2, true)},
     {"deconv2d without bias", 3, DECONV(1, 3, 2, 3, 2, 3, false)},
     {"regions", 16, ROI_ALIGN(2, 8, 16, 2, 5, 2, 3, 2)},
+    {"regions, aligned", 16, ROI_ALIGN(2, 8, 16, 2, 5, 2, 3, 2, true)},
     {"batch norm", 54, NORM(0.1, 1e-5, {4, {3, 3, 6, 4}})},
     {"batch norm of matrices", 7, NORM(0.1, 1e-3, {2, {7, 5}})},
     {"group norm", 36, GROUP_NORM(2, {4, {3, 3, 6, 4}})},

@@ -15,10 +15,12 @@ static const float regions[ROWS][ROI_ALIGN_VALUES] = {
 /* The second channel, and for each level the sum of its gradient, each element times a weight. */
 static const struct golden {
     int samples;
+    bool aligned;
     float y[ROWS * H * W];
     double dx[3];
 } goldens[] = {
     {2,
+     false,
      {-0.24970809f,
       -0.0084178746f,
       -0.11705167f,
@@ -63,6 +65,7 @@ static const struct golden {
       -0.09138719f},
      {97.52106861612992, 24.5650634765625, 57.149018193478696}},
     {0,
+     false,
      {-0.12318885f,
       -0.020578785f,
       -0.064354166f,
@@ -106,6 +109,96 @@ static const struct golden {
       -0.0058259545f,
       -0.03921362f},
      {93.90258811510284, 24.743835090401262, 54.14434068322407}},
+    {2,
+     true,
+     {-0.18011013f,
+      -0.066054106f,
+      -0.11800931f,
+      -0.20475475f,
+      -0.041139424f,
+      -0.080007643f,
+      0,
+      0,
+      0.021797173f,
+      0.099758796f,
+      0.12710458f,
+      0.19544342f,
+      -0.10440445f,
+      -0.082054138f,
+      0.18115997f,
+      0.11236954f,
+      -0.087387085f,
+      -0.01133728f,
+      0.021138415f,
+      -0.12670884f,
+      -0.054830186f,
+      -0.029907197f,
+      0.033203125f,
+      0.0048828125f,
+      -0.10464478f,
+      -0.059214287f,
+      -0.11618045f,
+      -0.068756133f,
+      -0.12771605f,
+      -0.078297921f,
+      0.11295572f,
+      -0.067220062f,
+      0.0052082539f,
+      -0.018391818f,
+      0.012532525f,
+      0.00097651035f,
+      -0.0027393922f,
+      0.13671887f,
+      -0.1143508f,
+      -0.014879862f,
+      0.053378269f,
+      0.054922521f},
+     {98.82680959353456, 23.96728515625, 55.506266036769375}},
+    {0,
+     true,
+     {-0.089851998f,
+      -0.019568581f,
+      -0.07686431f,
+      -0.067346834f,
+      0.053504895f,
+      -0.0014078309f,
+      0,
+      0,
+      -0.03880268f,
+      0.0003623454f,
+      -0.055761367f,
+      0.075021639f,
+      0.0047088237f,
+      -0.0089794183f,
+      0.02793573f,
+      -0.00089650892f,
+      6.0521896e-05f,
+      -0.021097485f,
+      -0.05132205f,
+      -0.0057905624f,
+      -0.0171888f,
+      0.05672735f,
+      0.015528062f,
+      -0.010957415f,
+      -0.10464475f,
+      -0.05921426f,
+      -0.11618042f,
+      -0.068756104f,
+      -0.12771602f,
+      -0.078297891f,
+      0.051837366f,
+      0.0063621192f,
+      0.0036313722f,
+      0.02245732f,
+      -0.037684463f,
+      0.012930427f,
+      -0.046781413f,
+      0.035868071f,
+      -0.028665122f,
+      0.021103447f,
+      0.0098999385f,
+      -0.034919571f},
+     {92.34134178010663, 24.834488694241372, 54.09232948260615}},
 };
 
 /* A hash that the numbers were made with. */
@@ -116,9 +209,9 @@ static uint32_t word(uint32_t i)
     return x ^ x >> 16;
 }
 
-static op_run_t start(const backend_t *device, int samples)
+static op_run_t start(const backend_t *device, int samples, bool aligned)
 {
-    op_run_t r = op_run_new(device, (op_desc_t)ROI_ALIGN(N, 64, 80, C, ROWS, H, W, samples), true);
+    op_run_t r = op_run_new(device, (op_desc_t)ROI_ALIGN(N, 64, 80, C, ROWS, H, W, samples, aligned), true);
     uint32_t k = 0;
     for (int level = 0; level < ROI_ALIGN_LEVELS; level++)
         for (int64_t i = 0; i < shape_count(r.op->desc.x[level]); i++)
@@ -130,11 +223,12 @@ static op_run_t start(const backend_t *device, int samples)
 
 static void test_golden(const backend_t *device, const struct golden *g)
 {
-    op_run_t r = start(device, g->samples);
+    op_run_t r = start(device, g->samples, g->aligned);
     must(op_run_forward(&r), "forward"), must(op_run_backward(&r), "backward");
     bool same = true;
     for (int i = 0; i < ROWS * H * W; i++) same = same && fabsf(r.y[C * i + 1] - g->y[i]) <= 2e-6f;
-    OK(same, "forward, %d samples", g->samples);
+    const char *where = g->aligned ? "aligned" : "not aligned";
+    OK(same, "forward, %d samples, %s", g->samples, where);
     same = true;
     for (int level = 0; level < ROI_ALIGN_LEVELS; level++) {
         double sum = 0, want = level < 3 ? g->dx[level] : 0;
@@ -144,13 +238,13 @@ static void test_golden(const backend_t *device, const struct golden *g)
         printf("# level %d: %.9g, expected %.9g\n", level, sum, want);
         same = false;
     }
-    OK(same, "backward, %d samples", g->samples);
+    OK(same, "backward, %d samples, %s", g->samples, where);
     op_run_free(&r);
 }
 
 static void test_rows(const backend_t *device, int64_t n)
 {
-    op_run_t all = start(device, 2), few = start(device, 2);
+    op_run_t all = start(device, 2, false), few = start(device, 2, false);
     const int64_t row = H * W * C;
     must(op_run_forward(&all), "forward");
     /* Without gradients, the other rows add nothing. */
@@ -167,6 +261,21 @@ static void test_rows(const backend_t *device, int64_t n)
             same = same && few.dx[level][i] == all.dx[level][i];
     OK(same, "%lld of %d rows", (long long)n, ROWS);
     op_run_free(&all), op_run_free(&few);
+}
+
+/* An aligned region may be smaller than a cell, or empty: then no point is read. */
+static void test_empty(const backend_t *device)
+{
+    op_run_t r = start(device, 0, true);
+    const int64_t n_row = H * W * C;
+    for (int i = 0; i < ROWS; i++) r.x[LAST][ROI_ALIGN_VALUES * i + 3] = r.x[LAST][ROI_ALIGN_VALUES * i + 1];
+    must(op_run_forward(&r), "forward"), must(op_run_backward(&r), "backward");
+    bool zero = true;
+    for (int64_t i = 0; i < ROWS * n_row; i++) zero = zero && r.y[i] == 0;
+    for (int level = 0; level < ROI_ALIGN_LEVELS; level++)
+        for (int64_t i = 0; i < shape_count(r.op->desc.x[level]); i++) zero = zero && r.dx[level][i] == 0;
+    OK(zero, "empty regions");
+    op_run_free(&r);
 }
 
 /* Also with channels that do not fill whole vectors. */
@@ -194,10 +303,12 @@ static void test_threads(const backend_t *device, const op_desc_t *desc, int n_t
 int main(int argc, char **argv)
 {
     const backend_t *device = util_open(argc, argv, 2);
-    const op_desc_t sizes[] = {ROI_ALIGN(2, 64, 80, 50, 60, 7, 7, 2), ROI_ALIGN(1, 32, 24, 96, 20, 3, 3, 0)};
+    const op_desc_t sizes[] = {ROI_ALIGN(2, 64, 80, 50, 60, 7, 7, 2, false),
+                               ROI_ALIGN(1, 32, 24, 96, 20, 3, 3, 0, true)};
     const bool host = !device->device;
-    tap_plan(4 + 4 + (host ? 4 : 0) + 1);
-    test_golden(device, &goldens[0]), test_golden(device, &goldens[1]);
+    tap_plan(8 + 4 + 1 + (host ? 4 : 0) + 1);
+    for (int i = 0; i < 4; i++) test_golden(device, &goldens[i]);
+    test_empty(device);
     test_rows(device, 0), test_rows(device, 1), test_rows(device, 4), test_rows(device, ROWS);
     for (int i = 0; i < 2 && host; i++)
         test_threads(device, &sizes[i], 1), test_threads(device, &sizes[i], 2),

@@ -103,7 +103,7 @@ static void box_head(graph_t *g, const int *levels, const rcnn_sizes_t *sizes)
     graph_begin_rows(g, "box", sizes->box_block, RCNN_BOX_MAX);
     int regions = graph_input(g, "box.regions", shape_1d(ROI_ALIGN_VALUES), DTYPE_F32);
     int v = nn_roi_align(g, "roi_heads.box_roi_pool", levels, regions,
-                         (roi_align_attr_t){BOX_SIDE, BOX_SIDE, SAMPLES});
+                         (roi_align_attr_t){.height = BOX_SIDE, .width = BOX_SIDE, .samples = SAMPLES});
     v = nn_linear(g, "roi_heads.box_head.fc6", v, sizes->hidden);
     v = nn_relu(g, "roi_heads.box_head.relu6", v);
     v = nn_linear(g, "roi_heads.box_head.fc7", v, sizes->hidden);
@@ -124,10 +124,11 @@ static void box_head(graph_t *g, const int *levels, const rcnn_sizes_t *sizes)
 static void mask_head(graph_t *g, const int *levels, const rcnn_sizes_t *sizes)
 {
     rcnn_name_t name;
+    const int side = RCNN_MASK_SIDE / 2;
     graph_begin_rows(g, "mask", sizes->mask_block, RCNN_MASK_MAX);
     int regions = graph_input(g, "mask.regions", shape_1d(ROI_ALIGN_VALUES), DTYPE_F32);
     int v = nn_roi_align(g, "roi_heads.mask_roi_pool", levels, regions,
-                         (roi_align_attr_t){RCNN_MASK_SIDE / 2, RCNN_MASK_SIDE / 2, SAMPLES});
+                         (roi_align_attr_t){.height = side, .width = side, .samples = SAMPLES});
     const conv2d_layer_t conv = {
         .channels = sizes->channels, .kernel = 3, .pad = 1, .init = INIT_KAIMING_OUT, .bias_init = INIT_ZERO};
     for (int i = 0; i < MASK_CONVS; i++) {

@@ -111,14 +111,17 @@ typedef struct deconv2d_attr {
 } deconv2d_attr_t;
 
 /* Features of regions, from the level of a feature pyramid that fits their size (box_level): He et al., "Mask
- * R-CNN", 2017; torchvision's MultiScaleRoIAlign, not aligned.
+ * R-CNN", 2017; torchvision's MultiScaleRoIAlign.
  * x0 to x3: levels [n, h, w, c] with strides of 4, 8, 16 and 32 pixels; x4: regions [rows, 5], float32: index of
- * the image, x1, y1, x2, y2 in pixels; no gradient. y: [rows, height, width, c]. A region of at least one cell
- * is divided into height × width bins. y is the mean over samples × samples points, in the middle of equal parts
- * of the bin, of the level interpolated between the centres of cells. A point more than one cell outside is 0. */
+ * the image, x1, y1, x2, y2 in pixels; no gradient. y: [rows, height, width, c]. A region is divided into height × width
+ * bins. y is the mean over samples × samples points, in the middle of equal parts of the bin, of the level
+ * interpolated between the centres of cells. A point more than one cell outside is 0. */
 typedef struct roi_align_attr {
     int height, width;
     int samples; /* 0: as many as the bin has cells, rounded up */
+    /* Cells have their centres at half numbers, as Detectron2's aligned RoIAlign has it. Otherwise at whole numbers,
+     * and a region has at least one cell. */
+    bool aligned;
 } roi_align_attr_t;
 enum { ROI_ALIGN_LEVELS = 4, ROI_ALIGN_LOWEST = 2, ROI_ALIGN_VALUES = 5 };
 
