@@ -148,7 +148,7 @@ EOF
     refuse 2 "--model applies to weights" "$RUN" --model mlp "${with[@]}"
     refuse 2 "did you mean mnist-cnn" "$archive" --model mnist-cn "${with[@]}"
     refuse 3 "mlp requires" "$archive" --model mlp --data "$tiny"
-    refuse 3 "try another name table" "$BATS_TEST_TMPDIR/own.npz" --model mnist-cnn-bn "${with[@]}"
+    refuse 3 "--weights-names dptrain" "$BATS_TEST_TMPDIR/own.npz" --model mnist-cnn-bn "${with[@]}"
 }
 
 @test "--stem: the network is kept by checkpoints, takes weights that have it, and no resumed run changes it" {

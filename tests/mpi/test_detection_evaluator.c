@@ -134,7 +134,7 @@ static void open_source(bench_t *b)
     source_close(&b->source);
     class_map_free(&b->map);
     must(source_open(folder_path("set"), &b->source), "the images");
-    must(class_map_new(b->source->categories, b->source->n_categories, &b->map), "classes");
+    must(class_map_new(b->source->categories, b->source->n_categories, 0, &b->map), "classes");
 }
 
 static detection_evaluator_options_t options_for(const bench_t *b, const net_t *net)

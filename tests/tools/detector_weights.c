@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Writes initial weights of a model: detector_weights MODEL CLASSES FILE.npz, with torchvision's names. The heads'
- * are larger, so that a detector finds something. */
+/* Writes initial weights of a model: detector_weights MODEL CLASSES FILE.npz [HEADS], with the names of HEADS, one of
+ * model_heads [torchvision]. The heads' are larger, so that a detector finds something. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,10 +18,10 @@ static void enlarge_heads(const graph_t *g, float *params)
     }
 }
 
-static err_t write_weights(const char *model, int n_classes, const char *path)
+static err_t write_weights(const char *model, int n_classes, const char *path, model_heads_t heads)
 {
     const model_options_t options = {
-        .sample = shape_3d(64, 64, 3), .n_classes = n_classes, .compute = DTYPE_F32};
+        .sample = shape_3d(64, 64, 3), .n_classes = n_classes, .compute = DTYPE_F32, .heads = heads};
     graph_t *g = NULL;
     float *params = NULL, *states = NULL;
     err_t err;
@@ -30,7 +30,7 @@ static err_t write_weights(const char *model, int n_classes, const char *path)
     TRY_OUT(err, mem_new_array(g->n_flat_states, sizeof *states, "running statistics", &states));
     graph_init(g, 1, params, states);
     enlarge_heads(g, params);
-    err = weights_export(path, "torchvision", g, params, states);
+    err = weights_export(path, model_heads[heads], g, params, states);
 out:
     mem_free(&params);
     mem_free(&states);
@@ -40,11 +40,13 @@ out:
 
 int main(int n, char **words)
 {
-    if (n != 4) {
-        fprintf(stderr, "usage: detector_weights MODEL CLASSES FILE.npz\n");
+    int heads = MODEL_HEADS_TORCHVISION;
+    while (n == 5 && model_heads[heads] && strcmp(model_heads[heads], words[4]) != 0) heads++;
+    if (n < 4 || n > 5 || !model_heads[heads]) {
+        fprintf(stderr, "usage: detector_weights MODEL CLASSES FILE.npz [HEADS]\n");
         return ERR_USAGE;
     }
-    err_t err = write_weights(words[1], atoi(words[2]), words[3]);
+    err_t err = write_weights(words[1], atoi(words[2]), words[3], (model_heads_t)heads);
     if (err != ERR_OK) fprintf(stderr, "detector_weights: error: %s\n", err_message());
     return err;
 }

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Prints the numbers of tests/unit/test_detect.c: what torchvision 0.29.2's own functions make of the inputs that the
-test makes with the same hash. detect_torch.py"""
+test makes with the same hash; of aligned masks, PyTorch's grid_sample. detect_torch.py"""
 import torch
 from torchvision.models.detection import rpn, roi_heads
 from torchvision.models.detection._utils import BoxCoder
@@ -53,6 +53,14 @@ def detections(limit):
     show(f"detections, {limit}", torch.cat((boxes[0], scores[0][:, None], labels[0][:, None].float()), 1))
 
 
+def paste_aligned(mask, box, height, width):
+    """The mask at the centres of the image's pixels, where 0 … 28 is the box."""
+    x = (torch.arange(width) + 0.5 - box[0]) / (box[2] - box[0])
+    y = (torch.arange(height) + 0.5 - box[1]) / (box[3] - box[1])
+    grid = torch.stack(torch.meshgrid(2 * y - 1, 2 * x - 1, indexing="ij")[::-1], -1)
+    return torch.nn.functional.grid_sample(mask, grid[None], align_corners=False)[0, 0] >= 0.5
+
+
 def masks():
     logits = values(0, 28 * 28, -4, 4).reshape(1, 1, 28, 28)
     y, x = torch.meshgrid(torch.arange(28.0), torch.arange(28.0), indexing="ij")
@@ -60,10 +68,12 @@ def masks():
     for boxes in ([[10.25, 5.5, 90.75, 60.25]], [[-0.4, -0.4, 30, 30]], [[100, 60, 160, 120]], [[20, 20, 20.5, 90]],
                   [[0, 0, 160, 120]], [[3, 4, 31.9, 32.9]], [[40.5, 40.5, 41, 41]]):
         for kind in (logits, disc):
-            pasted = paste_masks_in_image(torch.sigmoid(kind), torch.tensor(boxes), (120, 160))[0, 0] > 0.5
-            where = pasted.T.flatten().nonzero()[:, 0]  # column by column
-            flips = int((pasted.T.flatten()[1:] != pasted.T.flatten()[:-1]).sum()) + int(pasted[0, 0])
-            print("  {%5d, %9d, %3d}," % (len(where), int(where.sum()), flips), boxes)
+            probabilities = torch.sigmoid(kind)
+            for pasted in (paste_masks_in_image(probabilities, torch.tensor(boxes), (120, 160))[0, 0] > 0.5,
+                           paste_aligned(probabilities, boxes[0], 120, 160)):
+                where = pasted.T.flatten().nonzero()[:, 0]  # column by column
+                flips = int((pasted.T.flatten()[1:] != pasted.T.flatten()[:-1]).sum()) + int(pasted[0, 0])
+                print("  {%5d, %9d, %3d}," % (len(where), int(where.sum()), flips), boxes)
     print(resize_boxes(torch.tensor([[10.5, 20.25, 700.125, 799]]), (800, 1066), (480, 640)))
 
 

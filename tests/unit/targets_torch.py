@@ -51,9 +51,9 @@ def masks():
     resized = torch.nn.functional.interpolate(mask[:, None], size=scaled)[:, 0].byte()
     rois = torch.tensor([[40.0, 20.5, 150.25, 120.0], [100.0, 60.0, 108.0, 140.0], [0.0, 0.0, 213.0, 150.0],
                          [150.3, 70.1, 151.0, 70.9], [-20.0, 50.0, 80.0, 170.0]])
-    for roi in rois:
-        out = roi_align(resized[None].float(), torch.cat([torch.zeros(1, 1), roi[None]], 1), (28, 28), 1.0)[0, 0]
-        out = out.double()
+    for roi, aligned in ((roi, aligned) for aligned in (False, True) for roi in rois):
+        out = roi_align(resized[None].float(), torch.cat([torch.zeros(1, 1), roi[None]], 1), (28, 28), 1.0, -1, aligned)
+        out = out[0, 0].double()
         weight = torch.arange(1, 28 * 28 + 1, dtype=torch.float64).reshape(28, 28)
         print("mask", roi.tolist(), f"{float(out.sum()):.6f} {float((out * weight).sum()):.4f} "
               f"{float((out * out).sum()):.6f}")

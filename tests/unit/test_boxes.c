@@ -52,7 +52,7 @@ static void test_anchors(void)
     bool same = true;
     for (int64_t i = 0; i < COUNT(levels); i++) {
         const struct level *l = &levels[i];
-        anchor_grid_t g = anchor_grid(800, 1088, l->height, l->width, l->size, ratios, 3);
+        anchor_grid_t g = anchor_grid(800, 1088, l->height, l->width, l->size, ratios, 3, true);
         box_t first = anchor_at(&g, 0), last = anchor_at(&g, l->n - 1), middle = anchor_at(&g, l->n / 2);
         same = same && anchor_count(&g) == l->n && memcmp(&first, &l->first, sizeof first) == 0 &&
                memcmp(&last, &l->last, sizeof last) == 0 && memcmp(&middle, &l->middle, sizeof middle) == 0;

@@ -85,7 +85,7 @@ static bool proposals_agree(float scale, const expected_t *e)
     proposals_t p;
     box_t boxes[AFTER];
     double rows[AFTER][COLUMNS];
-    ASSERT(proposals_new(&(proposals_options_t){BEFORE, AFTER, 0.7}, 40 * 56, &p) == ERR_OK);
+    ASSERT(proposals_new(&(proposals_options_t){BEFORE, AFTER, 0.7, false}, 40 * 56, &p) == ERR_OK);
     const int64_t before = mem_count(), n = proposals_find(&p, rpn.levels, canvas, image, boxes);
     bool allocates = mem_count() != before;
     for (int64_t i = 0; i < n; i++) {
@@ -120,7 +120,7 @@ static void test_proposals(void)
     proposals_t p;
     box_t boxes[AFTER];
     bool finite = true;
-    ASSERT(proposals_new(&(proposals_options_t){BEFORE, AFTER, 0.7}, 40 * 56, &p) == ERR_OK);
+    ASSERT(proposals_new(&(proposals_options_t){BEFORE, AFTER, 0.7, false}, 40 * 56, &p) == ERR_OK);
     for (int64_t i = 0; i < 40 * 56; i++) rpn.logits[0][3 * i] = NAN, rpn.deltas[0][12 * i + 5] = NAN;
     const int64_t n = proposals_find(&p, rpn.levels, canvas, image, boxes);
     for (int64_t i = 0; i < n; i++)
@@ -165,7 +165,7 @@ static bool detections_agree(const head_t *head, int64_t most, const expected_t 
 {
     found_t found[100];
     double rows[100][COLUMNS];
-    const int64_t n = detect(head, (detections_options_t){0.05, 0.5, most, NULL}, REGIONS, found);
+    const int64_t n = detect(head, (detections_options_t){0.05, 0.5, most, NULL, false}, REGIONS, found);
     for (int64_t i = 0; i < n; i++) {
         const box_t b = found[i].box;
         const double row[COLUMNS] = {b.x1, b.y1, b.x2, b.y2, found[i].score, found[i].class};
@@ -195,11 +195,12 @@ static void test_detections(void)
     found_t found[DETECTIONS_MOST];
     OK(detections_agree(&head, 100, &many), "detections of all classes, the 100 best");
     OK(detections_agree(&head, 10, &few), "the 10 best");
-    OK(detect(&head, (detections_options_t){0.05, 0.5, 100, NULL}, 0, found) == 0,
+    OK(detect(&head, (detections_options_t){0.05, 0.5, 100, NULL, false}, 0, found) == 0,
        "no regions, no detections");
-    OK(detect(&head, (detections_options_t){1, 0.5, 100, NULL}, REGIONS, found) == 0,
+    OK(detect(&head, (detections_options_t){1, 0.5, 100, NULL, false}, REGIONS, found) == 0,
        "no probability exceeds 1");
-    const int64_t all = detect(&head, (detections_options_t){0, 1, DETECTIONS_MOST, NULL}, REGIONS, found);
+    const int64_t all =
+        detect(&head, (detections_options_t){0, 1, DETECTIONS_MOST, NULL, false}, REGIONS, found);
     bool sorted = true, object = true;
     for (int64_t i = 0; i < all; i++) {
         sorted = sorted && (i == 0 || found[i - 1].score >= found[i].score);
@@ -209,7 +210,7 @@ static void test_detections(void)
        "without limits every region is a detection of each class but the background");
     for (int64_t i = 0; i < CLASSES; i++) head.logits[i] = NAN, head.logits[CLASSES + i] = 0;
     for (int64_t i = 0; i < CLASSES * 4; i++) head.deltas[4 * CLASSES + i] = 0;
-    const int64_t ties = detect(&head, (detections_options_t){0.05, 0.5, 100, NULL}, 2, found);
+    const int64_t ties = detect(&head, (detections_options_t){0.05, 0.5, 100, NULL, false}, 2, found);
     bool ascending = ties == CLASSES - 1;
     for (int64_t i = 0; i < ties; i++) ascending = ascending && found[i].class == i + 1;
     OK(ascending, "equal probabilities come by class; what is not finite makes no detections");
@@ -221,15 +222,24 @@ static void test_masks(void)
 {
     static const struct pasted {
         box_t box;
-        int64_t area[2], sum[2], flips[2]; /* random probabilities, a disc */
+        int64_t area[4], sum[4], flips[4]; /* random probabilities, a disc; both aligned */
     } cases[] = {
-        {{10.25f, 5.5f, 90.75f, 60.25f}, {2183, 2006}, {13699195, 12101195}, {1042, 122}},
-        {{-0.4f, -0.4f, 30, 30}, {464, 421}, {881953, 764115}, {366, 46}},
-        {{100, 60, 160, 120}, {1785, 1672}, {28231076, 26132524}, {825, 92}},
-        {{20, 20, 20.5f, 90}, {79, 76}, {188590, 181982}, {24, 4}},
-        {{0, 0, 160, 120}, {9146, 8473}, {92864305, 81849180}, {2172, 238}},
-        {{3, 4, 31.9f, 32.9f}, {439, 392}, {907611, 783020}, {358, 44}},
-        {{40.5f, 40.5f, 41, 41}, {3, 0}, {14641, 0}, {4, 0}},
+        {{10.25f, 5.5f, 90.75f, 60.25f},
+         {2183, 2006, 2108, 1943},
+         {13699195, 12101195, 13238498, 11720780},
+         {1042, 122, 1084, 122}},
+        {{-0.4f, -0.4f, 30, 30}, {464, 421, 446, 410}, {881953, 764115, 823279, 708576}, {366, 46, 378, 46}},
+        {{100, 60, 160, 120},
+         {1785, 1672, 1735, 1576},
+         {28231076, 26132524, 27453582, 24632092},
+         {825, 92, 817, 88}},
+        {{20, 20, 20.5f, 90}, {79, 76, 0, 0}, {188590, 181982, 0, 0}, {24, 4, 0, 0}},
+        {{0, 0, 160, 120},
+         {9146, 8473, 9158, 8468},
+         {92864305, 81849180, 92401341, 81288566},
+         {2172, 238, 2174, 240}},
+        {{3, 4, 31.9f, 32.9f}, {439, 392, 416, 369}, {907611, 783020, 885053, 755893}, {358, 44, 350, 42}},
+        {{40.5f, 40.5f, 41, 41}, {3, 0, 0, 0}, {14641, 0, 0, 0}, {4, 0, 0, 0}},
     };
     const map_size_t size = {120, 160};
     float *logits = values(0, PASTE_SIDE * PASTE_SIDE, -4, 4), disc[PASTE_SIDE * PASTE_SIDE][2];
@@ -240,15 +250,19 @@ static void test_masks(void)
         disc[i][1] = 10.5f - sqrtf(y * y + x * x);
     }
     for (int64_t i = 0; i < COUNT(cases); i++)
-        for (int k = 0; k < 2; k++) {
+        for (int k = 0; k < 4; k++) {
             const struct pasted *c = &cases[i];
+            const bool round = k % 2 == 1;
             int64_t area = 0, sum = 0, at = 0;
-            ASSERT(paste_mask(&paste, k ? disc[0] + 1 : logits, k ? 2 : 1, c->box, size, &rle) == ERR_OK);
+            paste.aligned = k >= 2;
+            ASSERT(paste_mask(&paste, round ? disc[0] + 1 : logits, round ? 2 : 1, c->box, size, &rle) ==
+                   ERR_OK);
             for (int32_t run = 0; run < rle.n; at += rle.runs[run++])
                 for (int64_t p = at; run % 2 && p < at + rle.runs[run]; p++) area++, sum += p;
             OK(at == size.height * size.width && area == c->area[k] && sum == c->sum[k] &&
                    rle.n == c->flips[k] + 1,
-               "the mask of case %d: %s", (int)i, k ? "a disc" : "random probabilities");
+               "the mask of case %d: %s%s", (int)i, round ? "a disc" : "random probabilities",
+               paste.aligned ? ", aligned" : "");
             if (area != c->area[k])
                 printf("# area %lld, sum %lld, %d runs\n", (long long)area, (long long)sum, rle.n);
         }
@@ -263,14 +277,14 @@ static void test_masks(void)
 }
 
 /* A mask that is inside everywhere, with boxes that end at, within and beyond the image. */
-static void test_runs(void)
+static void test_runs(bool aligned)
 {
     static const box_t boxes[] = {
         {-9, -9, 50, 50}, {0, 0, 20, 10}, {5, 2, 15, 8}, {-5, 3, 9, 30}, {3, -5, 30, 6}};
     const map_size_t size = {10, 20};
     float logits[PASTE_SIDE * PASTE_SIDE];
     uint8_t mask[10 * 20];
-    paste_t paste = {0};
+    paste_t paste = {.aligned = aligned};
     rle_t rle = {0}, again = {0};
     bool same = true;
     for (int i = 0; i < PASTE_SIDE * PASTE_SIDE; i++) logits[i] = 9;
@@ -288,19 +302,34 @@ static void test_runs(void)
                 if ((well_in && !mask[y * 20 + x]) || (well_out && mask[y * 20 + x])) same = false;
             }
     }
-    OK(same, "runs across columns and at the image's edges are those of the bitmap");
+    OK(same, "runs across columns and at the image's edges are those of the bitmap%s",
+       aligned ? ", aligned" : "");
     paste_free(&paste);
     rle_free(&rle);
     rle_free(&again);
 }
 
+/* P6 of a canvas of 160 × 224 pixels has 3 × 4 cells, 53 × 56 pixels apart, or 64 pixels. */
+static void test_grid(void)
+{
+    const anchor_grid_t whole = proposals_grid(4, canvas, 3, 4, false),
+                        exact = proposals_grid(4, canvas, 3, 4, true);
+    const box_t a = anchor_at(&whole, anchor_count(&whole) - 1),
+                b = anchor_at(&exact, anchor_count(&exact) - 1);
+    OK(whole.stride_y == 53 && whole.stride_x == 56 && a.x1 == 168 - 181 && a.y2 == 106 + 362 &&
+           exact.stride_y == 64 && exact.stride_x == 64 && fabsf(b.x1 - (192 - 181.01934f)) < 1e-4f &&
+           fabsf(b.y2 - (128 + 362.03867f)) < 1e-4f,
+       "anchors of whole numbers, and aligned ones");
+}
+
 int main(void)
 {
-    tap_plan(26);
+    tap_plan(26 + 14 + 1 + 1);
     test_proposals();
     test_detections();
     test_masks();
-    test_runs();
+    test_runs(false), test_runs(true);
+    test_grid();
     OK(mem_live() == 0, "nothing leaks");
     return tap_done();
 }

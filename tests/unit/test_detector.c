@@ -25,11 +25,12 @@ static void test_many_classes(void)
     class_map_t map;
     must(mem_new_array(CLASS_MAP_MAX, sizeof *many, "categories", &many), "categories");
     for (int64_t i = 0; i < CLASS_MAP_MAX; i++) many[i] = (category_t){2 * i + 1, "one of many", ""};
-    must(class_map_new(many, CLASS_MAP_MAX - 1, &map), "a map");
+    must(class_map_new(many, CLASS_MAP_MAX - 1, 0, &map), "a map");
     OK(!map.ids && map.n_classes == CLASS_MAP_MAX && map.category[CLASS_MAP_MAX - 1] == CLASS_MAP_MAX - 2,
        "rows, where ids are beyond the outputs of a detector");
     class_map_free(&map);
-    OK(class_map_new(many, CLASS_MAP_MAX, &map) == ERR_DATA && strstr(err_message(), "more than the 65535 "),
+    OK(class_map_new(many, CLASS_MAP_MAX, 0, &map) == ERR_DATA &&
+           strstr(err_message(), "more than the 65535 "),
        "too many: %s", err_message());
     class_map_free(&map);
     mem_free(&many);
@@ -42,19 +43,22 @@ static void test_classes(void)
                             zero[] = {{0, "person", ""}, {1, "car", ""}};
     class_map_t map;
     char text[128];
-    must(class_map_new(coco, 3, &map), "a map");
+    must(class_map_new(coco, 3, 0, &map), "a map");
     class_map_describe(&map, 3, text, sizeof text);
     OK(map.ids && map.n_classes == 9 && map.category[0] == -1 && map.category[1] == 0 &&
            map.category[2] == -1 && map.category[3] == 1 && map.category[8] == 2,
        "outputs are ids: %s", text);
     class_map_free(&map);
-    must(class_map_new(far, 3, &map), "a map");
+    must(class_map_new(coco, 3, 4, &map), "a map");
+    OK(!map.ids && map.n_classes == 4 && map.category[3] == 2, "or rows, if the model has as many outputs");
+    class_map_free(&map);
+    must(class_map_new(far, 3, 0, &map), "a map");
     class_map_describe(&map, 3, text, sizeof text);
     OK(!map.ids && map.n_classes == 4 && map.category[0] == -1 && map.category[2] == 1 &&
            map.category[3] == 2,
        "or rows, where ids are far apart: %s", text);
     class_map_free(&map);
-    must(class_map_new(zero, 2, &map), "a map");
+    must(class_map_new(zero, 2, 0, &map), "a map");
     OK(!map.ids && map.n_classes == 3 && map.category[1] == 0, "id 0 would be the background");
     class_map_free(&map);
     test_many_classes();
@@ -292,7 +296,7 @@ int main(int argc, char **argv)
     char why[BACKEND_WHY_MAX];
     must(backend_find(argc > 1 ? argv[1] : "cpu", &backend, why), "a backend");
     must(backend_open(backend, 2), "a backend");
-    tap_plan(21);
+    tap_plan(22);
     test_classes();
     test_turn();
     test_worst();

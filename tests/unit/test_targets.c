@@ -124,7 +124,8 @@ static void test_ignored(void)
     targets_find_anchors(&t, &some, canvas, cells, &draw);
     int64_t n_ignored = 0, n_wrong = 0, n = 0;
     for (int level = 0; level < PROPOSALS_LEVELS; level++) {
-        const anchor_grid_t grid = proposals_grid(level, canvas, cells[level].height, cells[level].width);
+        const anchor_grid_t grid =
+            proposals_grid(level, canvas, cells[level].height, cells[level].width, false);
         for (int64_t i = 0; i < anchor_count(&grid); i++, n++) {
             const bool inside = before[n] == 0 && lies_in(anchor_at(&grid, i), own[N_OBJECTS]);
             n_ignored += inside;
@@ -185,28 +186,37 @@ static void test_masks(void)
 {
     static const struct {
         box_t region;
-        double sum, place, square;
-    } expected[] = {{{40, 20.5f, 150.25f, 120}, 395.639764, 146837.0853, 383.576122},
-                    {{100, 60, 108, 140}, 426.222198, 91113.5452, 421.382706},
-                    {{0, 0, 213, 150}, 135.793631, 47770.6867, 128.432463},
-                    {{150.3f, 70.1f, 151, 70.9f}, 0, 0, 0},
-                    {{-20, 50, 80, 170}, 74.635466, 11270.5525, 72.312956}};
+        double sum[2], place[2], square[2]; /* not aligned, aligned */
+    } expected[] = {
+        {{40, 20.5f, 150.25f, 120},
+         {395.639764, 395.526801},
+         {146837.0853, 148393.1466},
+         {383.576122, 383.987071}},
+        {{100, 60, 108, 140}, {426.222198, 431.333273}, {91113.5452, 93334.3069}, {421.382706, 424.587252}},
+        {{0, 0, 213, 150}, {135.793631, 135.82208}, {47770.6867, 48151.658}, {128.432463, 128.526647}},
+        {{150.3f, 70.1f, 151, 70.9f}, {0, 22.400085}, {0, 8538.6324}, {0, 2.975032}},
+        {{-20, 50, 80, 170}, {74.635466, 73.840185}, {11270.5525, 11256.0664}, {72.312956, 71.118557}}};
+    enum { CASES = sizeof expected / sizeof *expected };
     static uint8_t inside[59 * 43];
     static float out[MASK_TARGET_SIDE * MASK_TARGET_SIDE];
     mask_cut_t mask;
-    mask_target_t t = {NULL, NULL};
+    mask_target_t t = {.aligned = false};
     make_mask(inside, &mask);
-    for (size_t i = 0; i < sizeof expected / sizeof *expected; i++) {
+    for (int k = 0; k < 2 * CASES; k++) {
+        const int i = k % CASES, aligned = k / CASES;
         double sum = 0, place = 0, square = 0;
+        t.aligned = aligned;
         err_t err = mask_target_make(&t, &mask, (map_size_t){90, 128}, (map_size_t){150, 213},
                                      expected[i].region, out);
-        for (int k = 0; k < MASK_TARGET_SIDE * MASK_TARGET_SIDE; k++) {
-            sum += (double)out[k], place += (k + 1) * (double)out[k];
-            square += (double)out[k] * (double)out[k];
+        for (int p = 0; p < MASK_TARGET_SIDE * MASK_TARGET_SIDE; p++) {
+            sum += (double)out[p], place += (p + 1) * (double)out[p];
+            square += (double)out[p] * (double)out[p];
         }
-        OK(err == ERR_OK && fabs(sum - expected[i].sum) < 1e-3 && fabs(place - expected[i].place) < 0.5 &&
-               fabs(square - expected[i].square) < 1e-3,
-           "mask of region %zu: sum %.6f, by place %.4f, of squares %.6f", i, sum, place, square);
+        OK(err == ERR_OK && fabs(sum - expected[i].sum[aligned]) < 1e-3 &&
+               fabs(place - expected[i].place[aligned]) < 0.5 &&
+               fabs(square - expected[i].square[aligned]) < 1e-3,
+           "mask of region %d%s: sum %.6f, by place %.4f, of squares %.6f", i, aligned ? ", aligned" : "",
+           sum, place, square);
     }
     mask_target_free(&t);
 }
@@ -215,7 +225,7 @@ int main(void)
 {
     make_boxes(0, N_OBJECTS, 90, boxes);
     make_boxes(500, N_REGIONS, 80, regions);
-    tap_plan(5 + 5 + 5 + 5 + 4 + 1);
+    tap_plan(5 + 5 + 5 + 5 + 4 + 5 + 1);
     test_anchors();
     test_regions();
     test_ignored();

@@ -116,6 +116,11 @@ static void check_bad_tables(name_table_t *table)
         {"layout OIH\na b\n", "invalid layout"},
         {"deconv IOH\na b\n", "invalid layout"},
         {"input GBR\na b\n", "invalid input"},
+        {"flat HW\na b\n", "invalid layout"},
+        {"heads keras\na b\n", "invalid heads"},
+        {"masks middle\na b\n", "place of the background"},
+        {"logits none\na b\n", "place of the background"},
+        {"ending :0123456789\na b\n", "ending is too long"},
         {"a{s b\n", "invalid number"},
         {"a{s+1} b\n", "only on the right"},
         {"a{s} b{t}\n", "missing on the left"},
@@ -513,7 +518,7 @@ int main(void)
     name_table_t *table;
     if (!folder_begin()) return 1;
     must(mem_new(sizeof *table, "a table", &table), "memory");
-    tap_plan(N_NAMES + 1 + 5 + 16 + 7 + 7 + 6 + 2 + 7 + 2 + 4 + 5 + 1);
+    tap_plan(N_NAMES + 1 + 5 + 21 + 7 + 7 + 6 + 2 + 7 + 2 + 4 + 5 + 1);
     check_names(table);
     check_tables(table);
     check_bad_tables(table);

@@ -335,10 +335,35 @@ static void check_trunk(file_t *f)
     net_free(&net);
 }
 
-/* `trunk` as TensorPack writes it: HWIO, and conv1's input channels in reverse. */
-static void add_tensorpack(file_t *f, const char *end)
+/* An array of four dimensions, OIHW or a transposed convolution's IOHW, as HWIO or HWOI. */
+static void to_tensorflow(file_t *f, int i, const array_t *a, bool reversed)
 {
-    static const char *const names[N_TRUNK] = {
+    const int64_t *d = a->dim;
+    int k = 0;
+    f->entries[i].shape = shape_4d(d[2], d[3], d[1], d[0]);
+    for (int64_t h = 0; h < d[2]; h++)
+        for (int64_t w = 0; w < d[3]; w++)
+            for (int64_t c = 0; c < d[1]; c++)
+                for (int64_t o = 0; o < d[0]; o++) {
+                    const int64_t from = reversed ? d[1] - 1 - c : c;
+                    f->data[i][k++] = a->base + (float)(((o * d[1] + from) * d[2] + h) * d[3] + w);
+                }
+}
+
+/* A matrix [outputs, inputs] as [inputs, outputs]. */
+static void to_transposed(file_t *f, int i, const array_t *a)
+{
+    int k = 0;
+    f->entries[i].shape = shape_2d(a->dim[1], a->dim[0]);
+    for (int64_t c = 0; c < a->dim[1]; c++)
+        for (int64_t o = 0; o < a->dim[0]; o++) f->data[i][k++] = a->base + (float)(o * a->dim[1] + c);
+}
+
+/* `trunk` as TensorPack writes it: HWIO, and conv1's input channels in reverse; and `rest`, whose masks have no
+ * background. */
+static void add_tensorpack(file_t *f, const char *end, bool whole)
+{
+    static const char *const names[N_ALL] = {
         "conv0/W",
         "conv0/bn/gamma",
         "conv0/bn/beta",
@@ -349,24 +374,49 @@ static void add_tensorpack(file_t *f, const char *end)
         "group1/block0/convshortcut/bn/beta",
         "group1/block0/convshortcut/bn/mean/EMA",
         "group1/block0/convshortcut/bn/variance/EMA",
+        "fpn/lateral_1x1_c2/W",
+        "fpn/lateral_1x1_c2/b",
+        "fpn/posthoc_3x3_p2/W",
+        "fpn/posthoc_3x3_p2/b",
+        "rpn/conv0/W",
+        "rpn/conv0/b",
+        "fastrcnn/fc6/W",
+        "fastrcnn/fc6/b",
+        "fastrcnn/outputs/class/W",
+        "fastrcnn/outputs/class/b",
+        "fastrcnn/outputs/box/W",
+        "fastrcnn/outputs/box/b",
+        "maskrcnn/fcn0/W",
+        "maskrcnn/fcn0/b",
+        "maskrcnn/deconv/W",
+        "maskrcnn/deconv/b",
+        "maskrcnn/conv/W",
+        "maskrcnn/conv/b",
     };
     f->n = 0;
-    for (int i = 0; i < N_TRUNK; i++) {
+    for (int i = 0; i < (whole ? N_ALL : N_TRUNK); i++) {
+        array_t a = i < N_TRUNK ? trunk[i] : rest[i - N_TRUNK];
         char name[96];
         snprintf(name, sizeof name, "%s%s", names[i], end);
-        add(f, "", name, &trunk[i]);
-        if (trunk[i].n_dims < 4) continue;
-        const int64_t *d = trunk[i].dim;
-        f->entries[i].shape = shape_4d(d[2], d[3], d[1], d[0]);
-        int k = 0;
-        for (int64_t h = 0; h < d[2]; h++)
-            for (int64_t w = 0; w < d[3]; w++)
-                for (int64_t c = 0; c < d[1]; c++)
-                    for (int64_t o = 0; o < d[0]; o++) {
-                        int64_t from = i == 0 ? d[1] - 1 - c : c;
-                        f->data[i][k++] = trunk[i].base + (float)(((o * d[1] + from) * d[2] + h) * d[3] + w);
-                    }
+        if (i >= N_ALL - 2) { /* object 1 begins where the background would */
+            a.base += (float)(a.n_dims == 1 ? 1 : 7);
+            a.dim[0]--;
+        }
+        add(f, "", name, &a);
+        if (a.n_dims == 4) to_tensorflow(f, i, &a, i == 0);
+        if (a.n_dims == 2) to_transposed(f, i, &a);
     }
+}
+
+/* Of Detectron2's boxes and of both programs' masks, the background is 0. */
+static bool lacks_background(const net_t *net, bool boxes)
+{
+    const float *mask = net_tensor(net, "roi_heads.mask_predictor.mask_fcn_logits/weight"),
+                *box = net_tensor(net, BOX "bbox_pred/weight");
+    bool zero = net_tensor(net, "roi_heads.mask_predictor.mask_fcn_logits/bias")[0] == 0;
+    for (int i = 0; i < 7; i++) zero = zero && mask[i] == 0 && mask[7 + i] == (float)(8007 + i);
+    for (int i = 0; i < 4 * 5 && boxes; i++) zero = zero && box[i] == 0 && box[20 + i] == (float)(5220 + i);
+    return zero;
 }
 
 static void check_tensorpack(file_t *f)
@@ -375,20 +425,32 @@ static void check_tensorpack(file_t *f)
     for (int i = 0; i < 2; i++) {
         net_t net = net_new(CLASSES);
         weights_report_t report;
-        add_tensorpack(f, ends[i]);
-        if (i > 0) add(f, "", "rpn/conv0/W:0", &(array_t){.n_dims = 1, .dim = {1}});
+        add_tensorpack(f, ends[i], false);
+        if (i > 0) add(f, "", "rpn/conv0/W:0", &(array_t){.n_dims = 1, .dim = {1}}); /* of another kind */
         err_t err = import(write_file(f), "tensorpack", &net, &report);
         OK(err == ERR_OK && report.n_taken == N_TRUNK && has_trunk(&net) && unchanged(&net, "rpn") &&
                strstr(report.reinitialized, "only the trunk") &&
-               (strstr(report.reinitialized, "TensorPack's") != NULL) == (i > 0),
+               (strstr(report.reinitialized, "no 'fpn/lateral_1x1_c2/W'") != NULL) == (i > 0),
            "TensorPack's trunk, names with '%s': %s", ends[i], err ? err_message() : report.reinitialized);
+        add_tensorpack(f, ends[i], true);
+        err = import(write_file(f), "tensorpack", &net, &report);
+        OK(err == ERR_OK && report.n_taken == N_ALL && !report.reinitialized[0] && has_trunk(&net) &&
+               has_rest(&net) && has_heads(&net) && lacks_background(&net, false),
+           "its detector: %s", err ? err_message() : report.reinitialized);
         net_free(&net);
     }
+    net_t net = net_new(CLASSES + 2);
+    weights_report_t report;
+    const err_t err = import(folder_path("detector.npz"), "tensorpack", &net, &report);
+    OK(err == ERR_OK && report.n_taken == N_ALL - 6 && has_rest(&net) &&
+           strstr(report.reinitialized, "'fastrcnn/outputs/class/W:0' is 5×3, not 5×5"),
+       "and of other classes: %s", err ? err_message() : report.reinitialized);
+    net_free(&net);
 }
 
-static void check_detectron2(file_t *f)
+static void add_detectron2(file_t *f, const char *prefix, bool whole)
 {
-    static const char *const names[N_TRUNK] = {
+    static const char *const names[N_ALL] = {
         "stem.conv1.weight",
         "stem.conv1.norm.weight",
         "stem.conv1.norm.bias",
@@ -399,34 +461,68 @@ static void check_detectron2(file_t *f)
         "res3.0.shortcut.norm.bias",
         "res3.0.shortcut.norm.running_mean",
         "res3.0.shortcut.norm.running_var",
+        "backbone.fpn_lateral2.weight",
+        "backbone.fpn_lateral2.bias",
+        "backbone.fpn_output2.weight",
+        "backbone.fpn_output2.bias",
+        "proposal_generator.rpn_head.conv.weight",
+        "proposal_generator.rpn_head.conv.bias",
+        "roi_heads.box_head.fc1.weight",
+        "roi_heads.box_head.fc1.bias",
+        BOX "cls_score.weight",
+        BOX "cls_score.bias",
+        BOX "bbox_pred.weight",
+        BOX "bbox_pred.bias",
+        MASK "mask_fcn1.weight",
+        MASK "mask_fcn1.bias",
+        MASK "deconv.weight",
+        MASK "deconv.bias",
+        MASK "predictor.weight",
+        MASK "predictor.bias",
     };
+    f->n = 0;
+    for (int i = 0; i < (whole ? N_ALL : N_TRUNK); i++) {
+        array_t a = i < N_TRUNK ? trunk[i] : rest[i - N_TRUNK];
+        const int64_t n_row = a.n_dims == 1 ? 1 : a.dim[1];
+        const bool box = i == N_TRUNK + 10 || i == N_TRUNK + 11, mask = i >= N_ALL - 2;
+        if (box || mask) { /* without the background */
+            a.base += (float)((box ? 4 : 1) * n_row);
+            a.dim[0] -= box ? 4 : 1;
+        }
+        add(f, i < N_TRUNK ? prefix : "", names[i], &a);
+        if (i != N_TRUNK + 8 && i != N_TRUNK + 9) continue;
+        for (int k = 0; k < CLASSES * n_row; k++) /* the background is the last */
+            f->data[i][k] = a.base + (float)((k + n_row) % (CLASSES * n_row));
+    }
+}
+
+static void check_detectron2(file_t *f)
+{
     for (int detector = 0; detector < 2; detector++) {
         net_t net = net_new(CLASSES);
         weights_report_t report;
-        f->n = 0;
-        for (int i = 0; i < N_TRUNK; i++) add(f, detector ? "backbone.bottom_up." : "", names[i], &trunk[i]);
-        if (detector) {
-            /* Two of its heads; the second has a layer's name of torchvision. */
-            add(f, "", "proposal_generator.rpn_head.conv.weight", &(array_t){.n_dims = 1, .dim = {1}});
-            add(f, "", BOX "cls_score.weight", &rest[8]);
-        }
+        add_detectron2(f, detector ? "backbone.bottom_up." : "", false);
+        /* A layer with torchvision's name, among heads of another kind. */
+        if (detector) add(f, "", BOX "cls_score.weight", &rest[8]);
         const char *path = write_file(f);
         err_t err = import(path, "detectron2", &net, &report);
         OK(err == ERR_OK && report.n_taken == N_TRUNK && has_trunk(&net) && unchanged(&net, "roi_heads") &&
-               (strstr(report.reinitialized, "background is the last class") != NULL) == (detector == 1),
-           "Detectron2's %s: %s", detector ? "detector" : "trunk",
+               strstr(report.reinitialized, "only the trunk"),
+           "Detectron2's %s: %s", detector ? "detector with other heads" : "trunk",
            err ? err_message() : report.reinitialized);
         if (detector)
             OK(import(path, "torchvision", &net, &report) == ERR_DATA &&
-                   SAYS("has no array 'backbone.body.conv1.weight'", "aligned to half pixels",
-                        "name table detectron2"),
+                   SAYS("has no array 'backbone.body.conv1.weight'", "--weights-names detectron2"),
                "refused by torchvision's names: %s", err_message());
         net_free(&net);
     }
     net_t net = net_new(CLASSES);
-    OK(weights_export(folder_path("d2.npz"), "detectron2", net.graph, net.params, net.states) == ERR_USAGE &&
-           SAYS("no rule", "backbone.fpn.inner_blocks.0.0/weight", "torchvision and dptrain"),
-       "no export for Detectron2: %s", err_message());
+    weights_report_t report;
+    add_detectron2(f, "backbone.bottom_up.", true);
+    const err_t err = import(write_file(f), "detectron2", &net, &report);
+    OK(err == ERR_OK && report.n_taken == N_ALL && !report.reinitialized[0] && has_trunk(&net) &&
+           has_rest(&net) && has_heads(&net) && lacks_background(&net, true),
+       "its detector: %s", err ? err_message() : report.reinitialized);
     net_free(&net);
 }
 
@@ -457,10 +553,12 @@ int main(void)
     file_t *f;
     if (!folder_begin()) return 1;
     must(mem_new(sizeof *f, "a file", &f), "memory");
-    tap_plan(2 + 4 + 4 + 5 + 2 + 4 + 3 + 1);
+    tap_plan(2 + 8 + 4 + 5 + 5 + 4 + 3 + 1);
     check_detector(f);
     check_round_trip("torchvision");
     check_round_trip("dptrain");
+    check_round_trip("tensorpack");
+    check_round_trip("detectron2");
     check_classes(f);
     check_trunk(f);
     check_tensorpack(f);

@@ -53,7 +53,7 @@ int box_level(box_t box, int lowest, int highest)
 }
 
 anchor_grid_t anchor_grid(int64_t canvas_height, int64_t canvas_width, int64_t height, int64_t width,
-                          float size, const float *ratios, int n_ratios)
+                          float size, const float *ratios, int n_ratios, bool whole)
 {
     ASSERT(n_ratios > 0 && n_ratios <= ANCHORS_MAX_PER_CELL && height > 0 && width > 0);
     anchor_grid_t grid = {.height = height,
@@ -64,8 +64,9 @@ anchor_grid_t anchor_grid(int64_t canvas_height, int64_t canvas_width, int64_t h
     for (int i = 0; i < n_ratios; i++) {
         float root = sqrtf(ratios[i]);
         float h = root * size, w = 1 / root * size;
+        const box_t b = {-w / 2, -h / 2, w / 2, h / 2};
         /* To even, as torch.round. */
-        grid.at_origin[i] = (box_t){rintf(-w / 2), rintf(-h / 2), rintf(w / 2), rintf(h / 2)};
+        grid.at_origin[i] = whole ? (box_t){rintf(b.x1), rintf(b.y1), rintf(b.x2), rintf(b.y2)} : b;
     }
     return grid;
 }

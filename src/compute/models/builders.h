@@ -34,7 +34,7 @@ typedef struct resnet_trunk {
     int64_t width;      /* channels of the stem and of the first stage's 3×3 convolutions: RESNET_WIDTH */
     const char *prefix; /* before the layers' names: "backbone.body."; "": none */
     bool small_stem;    /* one 3×3 convolution at full resolution */
-    bool zero_init_residual; /* model_options_t's */
+    bool zero_init_residual, stride_1x1; /* model_options_t's */
 } resnet_trunk_t;
 
 /* Adds the layers from value 0, the image, to the last stage.

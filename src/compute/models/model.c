@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Names of --precision, --norm and --stem, and the loss layer that every builder ends with. The table of models is in
+/* Names of --precision, --norm, --stem and heads, and the loss layer that every builder ends with. The table of models is in
  * registry.c. */
 #include "compute/models/model.h"
 
@@ -37,6 +37,8 @@ graph_norm_t model_norm(const char *name)
     ASSERT(model_norms[i]);
     return (graph_norm_t)i;
 }
+
+const char *const model_heads[] = {"torchvision", "tensorpack", "detectron2", NULL};
 
 const char *const model_stems[] = {"auto", "imagenet", "small", NULL};
 

@@ -21,6 +21,16 @@ enum { MODEL_SMALL_SIDE = 64 };
 extern const char *const model_stems[];
 model_stem_t model_stem(const char *name);
 
+/* Whose detector computes the same, where they differ (rcnn.h). */
+typedef enum model_heads {
+    MODEL_HEADS_TORCHVISION,
+    MODEL_HEADS_TENSORPACK,
+    MODEL_HEADS_DETECTRON2
+} model_heads_t;
+
+/* For checkpoints and tables of names: "torchvision", "tensorpack", "detectron2"; NULL-terminated. */
+extern const char *const model_heads[];
+
 typedef struct model_options {
     shape_t sample; /* [height, width, channels]; of a detector, its canvas */
     int n_classes;  /* of a detector, the background included */
@@ -33,6 +43,8 @@ typedef struct model_options {
     int64_t box_block;          /* rows of the box head computed at a time; 0: 512 */
     int64_t mask_block;         /* the same of the mask head; 0: 16 */
     model_stem_t stem;          /* of residual models */
+    model_heads_t heads;        /* of detectors */
+    bool stride_1x1; /* of detectors: bottlenecks have their stride in the first convolution, as MSRA's */
     bool zero_init_residual; /* γ of each block's last norm begins at 0, instead of 1: of residual models */
     bool multi_label; /* samples have any number of classes: OP_SIGMOID_BCE instead of OP_SOFTMAX_XENT */
 } model_options_t;
@@ -66,6 +78,25 @@ const char *model_stem_about(model_stem_t stem);
 extern const char *const model_precisions[];
 bool model_compute(const char *precision, dtype_t *out);
 const char *model_precision(dtype_t compute);
+
+/* A network as its weights show it, as far as model_options_t leaves it open.
+ *
+ *   stem  of a ResNet; MODEL_STEM_AUTO: not known
+ *
+ * Of a detector:
+ *
+ *   norm        GRAPH_NORM_GROUP, where norms have no running statistics; a checkpoint's own; or GRAPH_NORM_DEFAULT
+ *   heads       of a file, the name table's
+ *   stride_1x1  of a file with MSRA's norms, which Detectron2 folds into γ and β: the first has means of 0 and variances of
+ *               1 - 1e-5
+ *   n_outputs   of the classifier, with the background; 0: not known */
+typedef struct model_form {
+    model_stem_t stem;
+    graph_norm_t norm;
+    model_heads_t heads;
+    bool stride_1x1;
+    int n_outputs;
+} model_form_t;
 
 /* Builds a model. ERR_USAGE for an unknown name, an input that does not fit, label smoothing with multi_label, or
  * either with a detector. */

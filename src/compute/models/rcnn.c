@@ -98,12 +98,19 @@ static void rpn_head(graph_t *g, int level, int v, const rcnn_sizes_t *sizes)
     rpn_losses(g, level, logits, deltas);
 }
 
+static roi_align_attr_t pool_of(model_heads_t heads, int side)
+{
+    return (roi_align_attr_t){.height = side,
+                              .width = side,
+                              .samples = heads == MODEL_HEADS_DETECTRON2 ? 0 : SAMPLES,
+                              .aligned = heads != MODEL_HEADS_TORCHVISION};
+}
+
 static void box_head(graph_t *g, const int *levels, const rcnn_sizes_t *sizes)
 {
     graph_begin_rows(g, "box", sizes->box_block, RCNN_BOX_MAX);
     int regions = graph_input(g, "box.regions", shape_1d(ROI_ALIGN_VALUES), DTYPE_F32);
-    int v = nn_roi_align(g, "roi_heads.box_roi_pool", levels, regions,
-                         (roi_align_attr_t){.height = BOX_SIDE, .width = BOX_SIDE, .samples = SAMPLES});
+    int v = nn_roi_align(g, "roi_heads.box_roi_pool", levels, regions, pool_of(sizes->heads, BOX_SIDE));
     v = nn_linear(g, "roi_heads.box_head.fc6", v, sizes->hidden);
     v = nn_relu(g, "roi_heads.box_head.relu6", v);
     v = nn_linear(g, "roi_heads.box_head.fc7", v, sizes->hidden);
@@ -124,11 +131,10 @@ static void box_head(graph_t *g, const int *levels, const rcnn_sizes_t *sizes)
 static void mask_head(graph_t *g, const int *levels, const rcnn_sizes_t *sizes)
 {
     rcnn_name_t name;
-    const int side = RCNN_MASK_SIDE / 2;
     graph_begin_rows(g, "mask", sizes->mask_block, RCNN_MASK_MAX);
     int regions = graph_input(g, "mask.regions", shape_1d(ROI_ALIGN_VALUES), DTYPE_F32);
     int v = nn_roi_align(g, "roi_heads.mask_roi_pool", levels, regions,
-                         (roi_align_attr_t){.height = side, .width = side, .samples = SAMPLES});
+                         pool_of(sizes->heads, RCNN_MASK_SIDE / 2));
     const conv2d_layer_t conv = {
         .channels = sizes->channels, .kernel = 3, .pad = 1, .init = INIT_KAIMING_OUT, .bias_init = INIT_ZERO};
     for (int i = 0; i < MASK_CONVS; i++) {
@@ -150,7 +156,8 @@ static void mask_head(graph_t *g, const int *levels, const rcnn_sizes_t *sizes)
 
 void rcnn_add(graph_t *g, const rcnn_sizes_t *sizes)
 {
-    const resnet_trunk_t trunk = {.net = sizes->net, .width = sizes->width, .prefix = body_prefix};
+    const resnet_trunk_t trunk = {
+        .net = sizes->net, .width = sizes->width, .prefix = body_prefix, .stride_1x1 = sizes->stride_1x1};
     int stages[RESNET_STAGES], levels[RCNN_LEVELS];
     resnet_add_trunk(g, &trunk, stages);
     add_pyramid(g, stages, sizes->channels, levels);
@@ -163,6 +170,8 @@ static void build_rcnn(graph_t *g, const model_options_t *options, const resnet_
 {
     rcnn_add(g, &(rcnn_sizes_t){.net = net,
                                 .masks = masks,
+                                .heads = options->heads,
+                                .stride_1x1 = options->stride_1x1,
                                 .n_classes = options->n_classes,
                                 .width = RESNET_WIDTH,
                                 .channels = 256,
@@ -199,6 +208,34 @@ bool rcnn_is(const graph_t *g)
 bool rcnn_has_masks(const graph_t *g)
 {
     return graph_find_input(g, "mask.regions") >= 0;
+}
+
+model_heads_t rcnn_heads(const graph_t *g)
+{
+    for (int i = 0; i < g->n_nodes; i++) {
+        const roi_align_attr_t *pool = &g->nodes[i].desc.attr.roi_align;
+        if (g->nodes[i].desc.kind != OP_ROI_ALIGN || !pool->aligned) continue;
+        return pool->samples ? MODEL_HEADS_TENSORPACK : MODEL_HEADS_DETECTRON2;
+    }
+    return MODEL_HEADS_TORCHVISION;
+}
+
+bool rcnn_aligned(const graph_t *g)
+{
+    return rcnn_heads(g) != MODEL_HEADS_TORCHVISION;
+}
+
+const char rcnn_about_aligned[] = "RoIAlign is aligned, anchors are not rounded",
+           rcnn_about_stride_1x1[] = "MSRA's: strides are in the 1×1 convolutions";
+
+bool rcnn_stride_1x1(const graph_t *g)
+{
+    for (int i = 0; i < g->n_nodes; i++) {
+        const conv2d_attr_t *conv = &g->nodes[i].desc.attr.conv2d;
+        if (strcmp(g->nodes[i].name, "backbone.body.layer2.0.conv1") == 0)
+            return conv->kernel_h == 1 && conv->stride_h == 2;
+    }
+    return false;
 }
 
 int64_t rcnn_box_block(const graph_t *g)

@@ -1,7 +1,18 @@
 /* SPDX-License-Identifier: MIT */
-/* Faster and Mask R-CNN with a feature pyramid, as torchvision 0.29 has them: Ren et al., "Faster R-CNN", 2015; He
- * et al., "Mask R-CNN", 2017. Layers have the names of torchvision's state_dict. Proposals, detections and
- * training targets are computed outside of the graph.
+/* Faster and Mask R-CNN with a feature pyramid: Ren et al., "Faster R-CNN", 2015; He et al., "Mask R-CNN", 2017. They
+ * compute what torchvision 0.29's do, or with other weights TensorPack's (examples/FasterRCNN) or Detectron2's:
+ *
+ *                                  torchvision           TensorPack and Detectron2: "aligned"
+ *   RoIAlign (roi_align_attr_t)    not aligned           aligned
+ *     samples of a bin             2 × 2                 2 × 2; Detectron2 one for each cell
+ *   corners of anchors             whole numbers         as computed
+ *   cells are apart                canvas / cells,       4 to 64 pixels
+ *                                  rounded down
+ *   a region, an object has        0.001, 0.01 pixels    any width and height
+ *   a mask is drawn                in whole pixels       from 0.5 on at the pixels' centres
+ *
+ * Layers have the names of torchvision's state_dict. Proposals, detections and training targets are computed outside
+ * of the graph.
  *
  * Section 0, of images in a canvas, whose height h and width w are multiples of RCNN_STRIDE; L = 0 … 4 for P2 to P6,
  * with rows × columns cells of three anchors each:
@@ -39,6 +50,7 @@
 
 #include "compute/graph/algorithms.h"
 #include "compute/models/builders.h"
+#include "compute/models/model.h"
 
 enum {
     RCNN_STRIDE = 32,
@@ -53,6 +65,8 @@ enum {
 typedef struct rcnn_sizes {
     const resnet_t *net;
     bool masks;
+    model_heads_t heads;
+    bool stride_1x1;
     int n_classes;
     int64_t width;    /* resnet_trunk_t.width */
     int64_t channels; /* of the pyramid and the heads: 256 */
@@ -66,6 +80,14 @@ void rcnn_add(graph_t *graph, const rcnn_sizes_t *sizes);
 /* Whether a graph is one of these models, and whether it has masks. */
 bool rcnn_is(const graph_t *graph);
 bool rcnn_has_masks(const graph_t *graph);
+
+/* Whose heads, and whether they are aligned; torchvision's, of a model of another kind. */
+model_heads_t rcnn_heads(const graph_t *graph);
+bool rcnn_aligned(const graph_t *graph);
+/* model_options_t's. */
+bool rcnn_stride_1x1(const graph_t *graph);
+/* For headers: what these mean. */
+extern const char rcnn_about_aligned[], rcnn_about_stride_1x1[];
 
 /* Rows of the box head and of the mask head that are computed at a time; of masks 0 without them. */
 int64_t rcnn_box_block(const graph_t *graph);

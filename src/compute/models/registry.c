@@ -82,6 +82,7 @@ static err_t check_options(const model_t *model, const model_options_t *options)
 {
     const int64_t *canvas = options->sample.dim;
     ASSERT(model->residual || (!options->zero_init_residual && options->stem == MODEL_STEM_AUTO));
+    ASSERT(model->detects || (options->heads == MODEL_HEADS_TORCHVISION && !options->stride_1x1));
     if (options->multi_label && options->label_smoothing > 0)
         RAISE(ERR_USAGE, "label smoothing %g is for samples with one class each; with several, leave it out",
               options->label_smoothing);
@@ -125,5 +126,7 @@ model_options_t model_options_of(const graph_t *g)
                              .box_block = rcnn_box_block(g),
                              .mask_block = rcnn_mask_block(g),
                              .stem = model_stem_of(g),
+                             .heads = rcnn_heads(g),
+                             .stride_1x1 = rcnn_stride_1x1(g),
                              .multi_label = model_multi_label(g)};
 }

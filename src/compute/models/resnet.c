@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* ResNet-18 and ResNet-50: He, Zhang, Ren, Sun, "Deep residual learning for image recognition", 2016, as
- * trained today: bottlenecks have their stride in the 3×3 convolution (v1.5). Names and initial values are
+ * trained today: bottlenecks have their stride in the 3×3 convolution (v1.5), unless asked otherwise. Names and initial values are
  * torchvision's.
  *
  * model.h has the stems. */
@@ -15,7 +15,8 @@ const resnet_t resnet18 = {{2, 2, 2, 2}, false}, resnet50 = {{3, 4, 6, 3}, true}
 typedef struct block {
     graph_t *g;
     const char *prefix;
-    bool zero_init; /* its branch begins at 0 */
+    bool zero_init;  /* its branch begins at 0 */
+    bool stride_1x1; /* of a bottleneck: resnet_trunk_t's */
     int stage, number;
     int64_t width; /* channels of its 3×3 convolutions */
     int stride;
@@ -79,8 +80,8 @@ static int basic_block(block_t *b, int input)
 
 static int bottleneck(block_t *b, int input)
 {
-    int v = conv_norm_relu(b, '1', input, b->width, 1, 1);
-    v = conv_norm_relu(b, '2', v, b->width, 3, b->stride);
+    int v = conv_norm_relu(b, '1', input, b->width, 1, b->stride_1x1 ? b->stride : 1);
+    v = conv_norm_relu(b, '2', v, b->width, 3, b->stride_1x1 ? 1 : b->stride);
     v = conv_layer(b->g, layer_name(b, "conv3"), v, 4 * b->width, 1, 1);
     v = last_norm(b, "bn3", v);
     int other = shortcut(b, input, 4 * b->width);
@@ -116,6 +117,7 @@ void resnet_add_trunk(graph_t *g, const resnet_trunk_t *trunk, int *out)
             block_t b = {.g = g,
                          .prefix = trunk->prefix,
                          .zero_init = trunk->zero_init_residual,
+                         .stride_1x1 = trunk->stride_1x1,
                          .stage = stage + 1,
                          .number = i,
                          .width = trunk->width << stage,

@@ -24,14 +24,15 @@ annotation_name_t annotation_name(int64_t id)
     return name;
 }
 
-err_t class_map_new(const category_t *categories, int32_t n, class_map_t *out)
+err_t class_map_new(const category_t *categories, int32_t n, int n_outputs, class_map_t *out)
 {
     int64_t largest = 0, least = 1;
     for (int32_t i = 0; i < n; i++) {
         if (categories[i].id > largest) largest = categories[i].id;
         if (categories[i].id < least) least = categories[i].id;
     }
-    *out = (class_map_t){.ids = least > 0 && largest <= 4 * (int64_t)n && largest < CLASS_MAP_MAX};
+    const bool compact = least > 0 && largest <= 4 * (int64_t)n && largest < CLASS_MAP_MAX;
+    *out = (class_map_t){.ids = compact && (n_outputs != n + 1 || largest == n)};
     if (n >= CLASS_MAP_MAX)
         RAISE(ERR_DATA, "%d categories are more than the %d that a detector can have", (int)n,
               CLASS_MAP_MAX - 1);

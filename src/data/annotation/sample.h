@@ -91,7 +91,8 @@ enum { CLASS_MAP_MAX = 1 << 16 };
 
 /* Which output of a detector is which category. Output 0 is the background. Outputs are the categories' ids if these are
  * positive, and the largest is below CLASS_MAP_MAX and at most four times their number: torchvision's 91 outputs for
- * COCO's 80 categories. Otherwise they are the rows of the categories, from 1. */
+ * COCO's 80 categories. Otherwise, or if the model has one output more than there are categories, as TensorPack's and
+ * Detectron2's 81, they are the rows of the categories, from 1. */
 typedef struct class_map {
     int n_classes;     /* outputs, with the background */
     bool ids;          /* outputs are ids */
@@ -99,8 +100,10 @@ typedef struct class_map {
     int32_t *output;   /* [n_categories] of each category */
 } class_map_t;
 
-/* ERR_DATA: more than CLASS_MAP_MAX outputs. Free with class_map_free, also after an error. */
-err_t class_map_new(const category_t *categories, int32_t n_categories, class_map_t *out);
+/* n_outputs: of the model, with the background; 0: not known.
+ *
+ * ERR_DATA: more than CLASS_MAP_MAX outputs. Free with class_map_free, also after an error. */
+err_t class_map_new(const category_t *categories, int32_t n_categories, int n_outputs, class_map_t *out);
 void class_map_free(class_map_t *map);
 
 /* "91 classes: 80 categories by their ids, and the background" */

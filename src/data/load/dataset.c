@@ -300,7 +300,8 @@ static err_t set_images(dataset_t *dataset, const open_watch_t *watch)
     /* The classes of detection are outputs, of which not all are a category. */
     const bool outputs = settings->task == TASK_DETECT;
     class_map_t *classes = &dataset->classes;
-    err_t err = outputs ? class_map_new(source->categories, source->n_categories, classes) : ERR_OK;
+    err_t err = ERR_OK;
+    if (outputs) err = class_map_new(source->categories, source->n_categories, settings->n_outputs, classes);
     if (err != ERR_OK) return err_context(err, "%s", where);
     info->n_classes = outputs ? classes->n_classes : source->n_categories;
     TRY(arena_new(&dataset->arena, (size_t)info->n_classes * sizeof *names, &names));

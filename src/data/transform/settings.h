@@ -77,6 +77,7 @@ typedef struct transform_settings {
     canvases_t canvases; /* TASK_DETECT */
     bool keep_empty;     /* TASK_DETECT: train on images without objects too */
     bool skip_unmasked;  /* TASK_DETECT: objects without a segmentation neither train nor are scored */
+    int n_outputs;       /* TASK_DETECT: of the model, as class_map_new has it; set by the opener */
     list_rules_t list;   /* of the source; set by its opener */
 } transform_settings_t;
 

@@ -112,10 +112,12 @@ err_t detector_new(const detector_options_t *options, detector_t **out)
 {
     const int64_t n_found = options->detections.detections;
     int64_t area = 0, n_cells = 0;
+    proposals_options_t proposals = proposals_evaluation;
     detector_t *d = NULL;
     err_t err;
     TRY(mem_new(sizeof *d, "a detector", &d));
     d->options = *options;
+    d->options.detections.aligned = d->paste.aligned = proposals.aligned = rcnn_aligned(options->graph);
     d->ports = detector_ports(options->graph);
     ASSERT(!options->masks || d->ports.mask_logits >= 0);
     pixel_table_make(&options->norm, 3, &d->norm);
@@ -130,12 +132,12 @@ err_t detector_new(const detector_options_t *options, detector_t **out)
     }
     TRY_OUT(err, hd_buffer_new(options->backend, (size_t)area * 3 * sizeof(float), "an image", &d->image));
     TRY_OUT(err, mem_new_array(area, 3, "an image", &d->rgb));
-    TRY_OUT(err, new_regions(d, SECTION_BOX, proposals_evaluation.after, &d->box_regions));
+    TRY_OUT(err, new_regions(d, SECTION_BOX, proposals.after, &d->box_regions));
     if (options->masks) TRY_OUT(err, new_regions(d, SECTION_MASK, RCNN_MASK_MAX, &d->mask_regions));
-    TRY_OUT(err, proposals_new(&proposals_evaluation, n_cells, &d->proposals));
-    TRY_OUT(err, mem_new_array(proposals_evaluation.after, sizeof *d->regions, "regions", &d->regions));
-    TRY_OUT(err, detections_new(&options->detections, model_classes(options->graph),
-                                proposals_evaluation.after, &d->detections));
+    TRY_OUT(err, proposals_new(&proposals, n_cells, &d->proposals));
+    TRY_OUT(err, mem_new_array(proposals.after, sizeof *d->regions, "regions", &d->regions));
+    TRY_OUT(err, detections_new(&d->options.detections, model_classes(options->graph), proposals.after,
+                                &d->detections));
     TRY_OUT(err, mem_new_array(n_found, sizeof *d->found, "detections", &d->found));
     TRY_OUT(err, mem_new_array(n_found, sizeof *d->objects, "detections", &d->objects));
     *out = d;

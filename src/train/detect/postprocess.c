@@ -11,14 +11,24 @@
 #include "data/image/orient.h"
 #include "data/transform/canvas.h"
 
-const proposals_options_t proposals_evaluation = {1000, 1000, 0.7}, proposals_training = {2000, 2000, 0.7};
+const proposals_options_t proposals_evaluation = {1000, 1000, 0.7, false},
+                          proposals_training = {2000, 2000, 0.7, false};
 
 static const float sizes[PROPOSALS_LEVELS] = {32, 64, 128, 256, 512},
                    ratios[PROPOSALS_PER_CELL] = {0.5f, 1, 2}, least_region = 1e-3f;
 
-anchor_grid_t proposals_grid(int level, map_size_t canvas, int64_t height, int64_t width)
+anchor_grid_t proposals_grid(int level, map_size_t canvas, int64_t height, int64_t width, bool aligned)
 {
-    return anchor_grid(canvas.height, canvas.width, height, width, sizes[level], ratios, PROPOSALS_PER_CELL);
+    const int64_t stride = (int64_t)4 << level;
+    if (aligned) canvas = (map_size_t){stride * height, stride * width};
+    return anchor_grid(canvas.height, canvas.width, height, width, sizes[level], ratios, PROPOSALS_PER_CELL,
+                       !aligned);
+}
+
+/* Whether a region or an object is kept. */
+static bool has_area(box_t box, bool aligned, float least)
+{
+    return aligned ? box.x2 > box.x1 && box.y2 > box.y1 : box_is_at_least(box, least);
 }
 
 err_t proposals_new(const proposals_options_t *options, int64_t n_cells, proposals_t *p)
@@ -54,14 +64,14 @@ int64_t proposals_find(proposals_t *p, const proposals_level_t *levels, map_size
     int64_t n = 0;
     for (int level = 0; level < PROPOSALS_LEVELS; level++) {
         const proposals_level_t *l = &levels[level];
-        const anchor_grid_t grid = proposals_grid(level, canvas, l->height, l->width);
+        const anchor_grid_t grid = proposals_grid(level, canvas, l->height, l->width, p->options.aligned);
         const int64_t n_top = select_top(l->logits, anchor_count(&grid), p->options.before, p->keys, p->top);
         for (int64_t i = 0; i < n_top; i++) {
             const float *d = l->deltas + 4 * p->top[i];
             const box_delta_t delta = {d[0], d[1], d[2], d[3]};
             box_t box = box_decode(delta, anchor_at(&grid, p->top[i]), (box_weights_t){1, 1, 1, 1});
             box = box_clip(box, (float)image.height, (float)image.width);
-            if (!box_is_at_least(box, least_region)) continue;
+            if (!has_area(box, p->options.aligned, least_region)) continue;
             p->boxes[n] = box;
             p->levels[n] = level;
             p->scores[n++] = 1 / (1 + expf(-l->logits[p->top[i]]));
@@ -147,7 +157,7 @@ int64_t detections_find(detections_t *d, const detections_input_t *in, found_t *
             const box_delta_t delta = {v[0], v[1], v[2], v[3]};
             const box_t box = box_clip(box_decode(delta, in->regions[r], box_weights),
                                        (float)in->image.height, (float)in->image.width);
-            if (!box_is_at_least(box, least_object)) continue;
+            if (!has_area(box, d->options.aligned, least_object)) continue;
             d->candidates[n] = (found_t){box, score, k};
             d->scores[n++] = score;
         }
@@ -173,26 +183,45 @@ box_t paste_box(box_t b, map_size_t scaled, map_size_t image)
     return (box_t){b.x1 * x, b.y1 * y, b.x2 * x, b.y2 * y};
 }
 
-typedef struct area {
-    int64_t left, top, right, foot; /* the pixels left … right, top … foot */
-} area_t;
+/* One dimension of a box in an image: the pixels first … last - 1 get what the mask has there. */
+typedef struct span {
+    float begin, end; /* of the box */
+    int64_t from, n;  /* whole pixels over which the mask is resized; n is 0: aligned */
+    int64_t first, last;
+} span_t;
 
-static int64_t at_most(int64_t a, int64_t b)
+static span_t span_of(const paste_t *p, float begin, float end, int64_t n_pixels)
 {
-    return a < b ? a : b;
+    const float middle = (end + begin) * 0.5f,
+                half = (end - begin) * 0.5f * ((float)PASTE_PADDED / PASTE_SIDE);
+    span_t s = {.begin = begin, .end = end};
+    if (p->aligned) {
+        s.first = (int64_t)floorf(begin), s.last = (int64_t)ceilf(end);
+    } else {
+        s.first = s.from = (int64_t)(middle - half);
+        s.last = (int64_t)(middle + half) + 1;
+        s.n = s.last - s.from;
+    }
+    if (s.first < 0) s.first = 0;
+    if (s.last > n_pixels) s.last = n_pixels;
+    return s;
+}
+
+/* Where a pixel lies in the padded mask. */
+static bilinear_t span_at(const span_t *s, int64_t pixel)
+{
+    if (s->n > 0) return bilinear_at(pixel - s->from, PASTE_PADDED, s->n);
+    const float at = ((float)pixel + 0.5f - s->begin) / (s->end - s->begin) * PASTE_SIDE + 0.5f,
+                within = fminf(fmaxf(at, 0), PASTE_PADDED - 1);
+    const int64_t first = within < PASTE_PADDED - 1 ? (int64_t)within : PASTE_PADDED - 2;
+    return (bilinear_t){first, first + 1, within - (float)first};
 }
 
 /* Column by column, as RLE stores masks. */
 err_t paste_mask(paste_t *p, const float *logits, int64_t stride, box_t box, map_size_t image, rle_t *out)
 {
-    const float scale = (float)PASTE_PADDED / PASTE_SIDE;
-    const float middle_x = (box.x2 + box.x1) * 0.5f, middle_y = (box.y2 + box.y1) * 0.5f;
-    const float w = (box.x2 - box.x1) * 0.5f * scale, h = (box.y2 - box.y1) * 0.5f * scale;
-    const area_t a = {(int64_t)(middle_x - w), (int64_t)(middle_y - h), (int64_t)(middle_x + w),
-                      (int64_t)(middle_y + h)};
-    const int64_t width = a.right - a.left + 1, height = a.foot - a.top + 1;
-    const int64_t right = at_most(a.right + 1, image.width), foot = at_most(a.foot + 1, image.height);
-    const int64_t left = a.left > 0 ? a.left : 0, top = a.top > 0 ? a.top : 0;
+    const span_t across = span_of(p, box.x1, box.x2, image.width),
+                 down = span_of(p, box.y1, box.y2, image.height);
     int64_t n = 0;
     bool inside = false;
     for (int y = 0; y < PASTE_PADDED; y++)
@@ -200,22 +229,22 @@ err_t paste_mask(paste_t *p, const float *logits, int64_t stride, box_t box, map
     for (int y = 0; y < PASTE_SIDE; y++)
         for (int x = 0; x < PASTE_SIDE; x++)
             p->mask[y + 1][x + 1] = 1 / (1 + expf(-logits[stride * (y * PASTE_SIDE + x)]));
-    for (int64_t x = left; x < right; x++) {
-        const bilinear_t cols = bilinear_at(x - a.left, PASTE_PADDED, width);
+    for (int64_t x = across.first; x < across.last; x++) {
+        const bilinear_t cols = span_at(&across, x);
         float column[PASTE_PADDED];
         for (int k = 0; k < PASTE_PADDED; k++)
             column[k] = bilinear_mix(p->mask[k][cols.first], p->mask[k][cols.second], cols.share);
         TRY(mem_grow(n + image.height + 2, sizeof *p->swaps, "a mask", &p->swaps));
-        if (inside && top > 0) p->swaps[n++] = (uint32_t)(x * image.height), inside = false;
-        for (int64_t y = top; y < foot; y++) {
-            const bilinear_t rows = bilinear_at(y - a.top, PASTE_PADDED, height);
-            if ((bilinear_mix(column[rows.first], column[rows.second], rows.share) > 0.5f) == inside)
-                continue;
+        if (inside && down.first > 0) p->swaps[n++] = (uint32_t)(x * image.height), inside = false;
+        for (int64_t y = down.first; y < down.last; y++) {
+            const bilinear_t rows = span_at(&down, y);
+            const float value = bilinear_mix(column[rows.first], column[rows.second], rows.share);
+            if ((value > 0.5f || (p->aligned && value == 0.5f)) == inside) continue;
             p->swaps[n++] = (uint32_t)(x * image.height + y);
             inside = !inside;
         }
-        if (inside && (foot < image.height || x + 1 == right)) {
-            p->swaps[n] = (uint32_t)(x * image.height + foot);
+        if (inside && (down.last < image.height || x + 1 == across.last)) {
+            p->swaps[n] = (uint32_t)(x * image.height + down.last);
             n += p->swaps[n] < image.height * image.width; /* a run that ends with the image has no end */
             inside = false;
         }

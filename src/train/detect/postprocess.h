@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* From the network's outputs to objects in an image, as torchvision (models/detection/rpn.py, roi_heads.py): regions
- * that may hold objects, the objects in them, their masks. On the host. Not collective. */
+ * that may hold objects, the objects in them, their masks. `aligned`: as TensorPack and Detectron2 (compute/models/rcnn.h
+ * has the differences). On the host. Not collective. */
 #ifndef TRAIN_DETECT_POSTPROCESS_H
 #define TRAIN_DETECT_POSTPROCESS_H
 
@@ -19,7 +20,7 @@ enum { PROPOSALS_LEVELS = 5, PROPOSALS_PER_CELL = 3 };
 /* The anchors of a level: sizes 32 to 512, height / width 0.5, 1 and 2.
  *
  *   height, width  cells */
-anchor_grid_t proposals_grid(int level, map_size_t canvas, int64_t height, int64_t width);
+anchor_grid_t proposals_grid(int level, map_size_t canvas, int64_t height, int64_t width, bool aligned);
 
 /* The outputs on one level. */
 typedef struct proposals_level {
@@ -30,6 +31,7 @@ typedef struct proposals_level {
 typedef struct proposals_options {
     int64_t before, after; /* most regions of each level before suppression, and of all levels after it */
     double nms;            /* IoU of suppression, within a level */
+    bool aligned;
 } proposals_options_t;
 
 /* torchvision's: 1000, 1000, 0.7; 2000, 2000, 0.7. */
@@ -50,7 +52,7 @@ err_t proposals_new(const proposals_options_t *options, int64_t n_cells, proposa
 void proposals_free(proposals_t *proposals);
 
 /* filter_proposals: per level the `before` best by logit; decoded, clipped to the image, less than 1e-3 pixels wide or
- * high left out; suppressed within their level; of all levels the `after` best by probability, of equal ones the one
+ * high (aligned: empty ones) left out; suppressed within their level; of all levels the `after` best by probability, of equal ones the one
  * of the lower level, then of the larger logit.
  *
  *   levels  [PROPOSALS_LEVELS], the finest first
@@ -67,6 +69,7 @@ typedef struct detections_options {
     double score_threshold, nms;
     int64_t detections;
     const char *resize; /* "torchvision": canvas_interpolate; otherwise canvas_fill */
+    bool aligned;
 } detections_options_t;
 extern const opt_t detections_option_table[];
 extern const int n_detections_options;
@@ -105,8 +108,8 @@ err_t detections_new(const detections_options_t *options, int n_classes, int64_t
 void detections_free(detections_t *detections);
 
 /* postprocess_detections: for every class but the background: regions with a probability above score_threshold, moved
- * by the class's deltas (weights 10, 10, 5, 5) and clipped to the image; less than 1e-2 pixels wide or high left out;
- * suppressed within their class. The best of all, by probability, then by region and class.
+ * by the class's deltas (weights 10, 10, 5, 5) and clipped to the image; less than 1e-2 pixels wide or high (aligned:
+ * empty ones) left out; suppressed within their class. The best of all, by probability, then by region and class.
  *
  *   out  [options.detections]
  *
@@ -117,6 +120,7 @@ enum { PASTE_SIDE = RCNN_MASK_SIDE, PASTE_PADDED = PASTE_SIDE + 2 };
 
 /* Working memory; starts zeroed. */
 typedef struct paste {
+    bool aligned; /* set by the caller */
     uint32_t *swaps;
     float mask[PASTE_PADDED][PASTE_PADDED];
 } paste_t;
@@ -126,7 +130,9 @@ void paste_free(paste_t *paste);
 box_t paste_box(box_t box, map_size_t scaled, map_size_t image);
 
 /* paste_masks_in_image, straight to RLE: the probabilities, with a border of one cell of 0, are interpolated over the
- * box, which is extended by that cell and rounded towards 0; the mask is where they exceed 0.5.
+ * box, which is extended by that cell and rounded towards 0; the mask is where they exceed 0.5. Aligned: Detectron2's
+ * paste_masks_in_image, TensorPack's accurate _paste_mask: the box is not rounded, values are those at the centres of
+ * pixels, and 0.5 is enough.
  *
  *   logits  of the detection's class: logits[stride · (28 y + x)]
  *   box     in pixels of the image */

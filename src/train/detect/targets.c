@@ -125,7 +125,8 @@ void targets_find_anchors(targets_t *t, const targets_objects_t *objects, map_si
     int64_t n = 0;
     ASSERT(objects->n + objects->n_ignored <= t->max_objects);
     for (int level = 0; level < PROPOSALS_LEVELS; level++) {
-        const anchor_grid_t grid = proposals_grid(level, canvas, cells[level].height, cells[level].width);
+        const anchor_grid_t grid =
+            proposals_grid(level, canvas, cells[level].height, cells[level].width, t->options.aligned);
         a->first[level] = n;
         for (int64_t i = 0; i < anchor_count(&grid); i++) t->boxes[n++] = anchor_at(&grid, i);
     }
@@ -246,6 +247,7 @@ enum { SIDE = MASK_TARGET_SIDE };
 /* One dimension of the region, the mask and both sizes. */
 typedef struct axis {
     float begin, end;      /* the region */
+    float least;           /* its size is at least that */
     int64_t n_scaled, n;   /* pixels after and before resizing */
     int64_t first, n_mask; /* the mask's rectangle */
 } axis_t;
@@ -268,7 +270,7 @@ static void add_weight(const axis_t *a, int64_t scaled, float weight, float *row
 /* weights[SIDE, n_mask]: how much each pixel of the mask counts in a bin. */
 static void fill_weights(const axis_t *a, float *weights)
 {
-    const float size = fmaxf(a->end - a->begin, 1), bin = size / SIDE;
+    const float size = fmaxf(a->end - a->begin, a->least), bin = size / SIDE;
     const int samples = (int)ceilf(size / SIDE);
     memset(weights, 0, (size_t)(SIDE * a->n_mask) * sizeof *weights);
     for (int i = 0; i < SIDE; i++)
@@ -289,8 +291,11 @@ static void fill_weights(const axis_t *a, float *weights)
 err_t mask_target_make(mask_target_t *t, const mask_cut_t *mask, map_size_t image, map_size_t scaled,
                        box_t region, float *out)
 {
-    const axis_t across = {region.x1, region.x2, scaled.width, image.width, mask->x, mask->width};
-    const axis_t down = {region.y1, region.y2, scaled.height, image.height, mask->y, mask->height};
+    const float centre = t->aligned ? 0.5f : 0, least = t->aligned ? 0 : 1;
+    const float x1 = region.x1 - centre, x2 = region.x2 - centre, y1 = region.y1 - centre,
+                y2 = region.y2 - centre;
+    const axis_t across = {x1, x2, least, scaled.width, image.width, mask->x, mask->width};
+    const axis_t down = {y1, y2, least, scaled.height, image.height, mask->y, mask->height};
     memset(out, 0, (size_t)(SIDE * SIDE) * sizeof *out);
     if (mask->width <= 0 || mask->height <= 0) return ERR_OK;
     TRY(mem_grow(SIDE * (mask->width + mask->height), sizeof *t->weights, "a mask's target", &t->weights));

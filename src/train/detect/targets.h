@@ -18,6 +18,7 @@ typedef struct targets_options {
     int64_t anchors, regions;                   /* sampled per image, at most */
     double object_anchors, object_regions;      /* of these, the largest share that are objects */
     double anchor_high, anchor_low, region_iou; /* of matching, as match_rule_t has them */
+    bool aligned;                               /* proposals_options_t's */
 } targets_options_t;
 
 /* torchvision's: 256 anchors and 512 regions, at most a half and a quarter of them objects; 0.7, 0.3, 0.5. */
@@ -98,13 +99,14 @@ typedef struct mask_cut {
 
 /* Working memory; starts zeroed. */
 typedef struct mask_target {
+    bool aligned;   /* RoIAlign is; set by the caller */
     float *weights; /* [MASK_TARGET_SIDE, width], then of the height */
     float *rows;    /* [MASK_TARGET_SIDE, width] */
 } mask_target_t;
 void mask_target_free(mask_target_t *target);
 
 /* The part of an object's mask in a region, as target of the mask head: project_masks_on_boxes of masks that
- * transform.py resizes with the image. RoIAlign (not aligned, as many samples as the bin has pixels, rounded up) of
+ * transform.py resizes with the image. RoIAlign (as many samples as the bin has pixels, rounded up) of
  * the mask, which is resized to `scaled` by the nearest pixel. It is separable: two small products of interpolation
  * weights with the mask.
  *

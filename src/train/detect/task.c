@@ -113,8 +113,10 @@ static err_t detect_set_model(task_run_t *run, model_options_t *options)
     options->norm = model_norm(o->norm);
     /* Group norm does not depend on how many images are computed at a time. */
     if (options->norm == GRAPH_NORM_DEFAULT)
-        options->norm = run->has_weights ? run->weights_norm : GRAPH_NORM_GROUP;
+        options->norm = run->has_weights ? run->form.norm : GRAPH_NORM_GROUP;
     options->norm_epsilon = &o->norm_epsilon;
+    options->heads = run->form.heads;
+    options->stride_1x1 = run->form.stride_1x1;
     options->box_block = detect_train_box_block(o);
     options->mask_block = o->mask_block;
     TRY(detect_train_freeze(o, run->has_weights, options->freeze, &training->freeze));

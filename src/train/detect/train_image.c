@@ -144,6 +144,7 @@ err_t train_image_new(const train_image_options_t *options, train_image_t **out)
     ASSERT(options->max_images > 0);
     TRY(mem_new(sizeof *t, "training of a detector", &t));
     t->options = *options;
+    t->options.proposals.aligned = t->options.targets.aligned = t->mask_target.aligned = rcnn_aligned(g);
     t->ports = detector_ports(g);
     t->box_ports = target_ports(g, "box");
     t->mask_ports = target_ports(g, "mask");
@@ -167,11 +168,11 @@ err_t train_image_new(const train_image_options_t *options, train_image_t **out)
     }
     t->n_objects = (int64_t)((double)options->targets.regions * options->targets.object_regions);
     t->n_box_rows = detector_rows(g, SECTION_BOX, options->targets.regions);
-    TRY_OUT(err, proposals_new(&options->proposals, n_finest, &t->proposals));
+    TRY_OUT(err, proposals_new(&t->options.proposals, n_finest, &t->proposals));
     TRY_OUT(err, mem_new_array(options->proposals.after, sizeof *t->regions, "regions", &t->regions));
     TRY_OUT(err,
             mem_new_array(options->max_images * t->n_objects, sizeof *t->objects, "regions", &t->objects));
-    TRY_OUT(err, targets_new(&options->targets, n_anchors, options->max_objects, options->proposals.after,
+    TRY_OUT(err, targets_new(&t->options.targets, n_anchors, options->max_objects, options->proposals.after,
                              t->n_box_rows, &t->targets));
     const bool one = options->max_images == 1;
     const anchor_targets_t *a = &t->targets.anchors;

@@ -80,7 +80,7 @@ static err_t read_categories(const checkpoint_t *checkpoint, trained_model_t *m)
     TRY_OUT(err, mem_new_array(m->n_categories, sizeof *m->categories, "categories", &m->categories));
     for (int32_t i = 0; i < m->n_categories; i++)
         m->categories[i] = (category_t){.id = ids[i], .name = "", .supergroup = ""};
-    TRY_OUT(err, class_map_new(m->categories, m->n_categories, &map));
+    TRY_OUT(err, class_map_new(m->categories, m->n_categories, m->about.build.n_classes, &map));
     if (map.n_classes != m->about.build.n_classes)
         RAISE_OUT(err, ERR_DATA, "%s: its %d categories make %d outputs, but the model has %d", m->about.path,
                   (int)m->n_categories, map.n_classes, m->about.build.n_classes);
@@ -151,24 +151,28 @@ static err_t check_categories(const trained_model_t *model, const category_t *ca
     return ERR_OK;
 }
 
-/* Rank 0. Imports weights.
- *
- *   source  that has the classes, for messages; NULL: they are counted in the file */
-static err_t import_weights(detector_run_t *run, const char *source)
+/* Rank 0. Imports weights, whose classes are counted in the file. */
+static err_t import_weights(detector_run_t *run)
 {
     enum { SIDE = 224 }; /* of the graph's own canvas; others are planned as images need them */
     const inference_options_t *o = run->options;
-    trained_model_t *m = run->model;
     dataset_info_t info = {
         .height = SIDE, .width = SIDE, .channels = 3, .task = TASK_CLASSIFY, .norm = pixel_norm_imagenet()};
     snprintf(info.source, sizeof info.source, "the model");
-    TRY(trained_import(o->where, &o->weights, &info, run->runtime->backend, m));
-    if (source && m->about.build.n_classes != run->map.n_classes)
+    return trained_import(o->where, &o->weights, &info, run->runtime->backend, run->model);
+}
+
+/* Which output is which of the categories; `source` has them. */
+static err_t map_categories(detector_run_t *run, const category_t *categories, int32_t n, const char *source)
+{
+    const int n_outputs = run->model->about.build.n_classes;
+    TRY(class_map_new(categories, n, n_outputs, &run->map));
+    if (n_outputs != run->map.n_classes)
         RAISE(
             ERR_DATA,
             "%s has %d classes, the background included, but the categories of %s make %d; use the data that the "
             "weights were trained on, or data with the same categories",
-            o->where, m->about.build.n_classes, source, run->map.n_classes);
+            run->options->where, n_outputs, source, run->map.n_classes);
     return ERR_OK;
 }
 
@@ -289,20 +293,20 @@ static err_t open_data(detector_run_t *run)
     TRY(comm_share(run->comm, &finding));
     TRY(comm_broadcast(run->comm, &run->canvases, sizeof run->canvases, 0, "opening data"));
     const source_t *source = run->source;
-    TRY(comm_agree(run->comm, class_map_new(source->categories, source->n_categories, &run->map),
-                   "opening data"));
     /* A checkpoint has been read; weights are. */
     const bool root = run->comm->rank == 0, weights = run->model->about.weights;
     err_t err = ERR_OK;
     if (root && weights) {
         disk_work_begin("reading", o->where);
-        err = import_weights(run, source->path);
+        err = import_weights(run);
         disk_wait_end();
     } else if (root) {
         err = check_categories(run->model, source->categories, source->n_categories, source->path);
     }
     TRY(comm_agree(run->comm, err, "reading the weights"));
     if (weights) TRY(trained_share(run->comm, run->runtime->backend, run->model));
+    err = map_categories(run, source->categories, source->n_categories, source->path);
+    TRY(comm_agree(run->comm, err, "reading the weights"));
     return comm_agree(run->comm, choose_masks(run, o->score), "reading the weights");
 }
 
@@ -383,8 +387,14 @@ static bool has_training_data(const detector_run_t *run)
 
 static void input_rows(const detector_run_t *run, table_t *t)
 {
+    const graph_t *graph = run->model->graph;
     char text[1024];
-    if (run->model->graph->norm == GRAPH_NORM_GROUP) table_cell(t, "norm"), table_cell(t, "group");
+    if (graph->norm == GRAPH_NORM_GROUP) table_cell(t, "norm"), table_cell(t, "group");
+    if (rcnn_aligned(graph)) {
+        table_cell(t, "heads");
+        table_cell(t, "%s: %s", model_heads[rcnn_heads(graph)], rcnn_about_aligned);
+    }
+    if (rcnn_stride_1x1(graph)) table_cell(t, "trunk"), table_cell(t, "%s", rcnn_about_stride_1x1);
     canvases_describe(&run->canvases, text, sizeof text);
     table_cell(t, "canvases");
     table_cell(t, "%s (height x width)%s", text,
@@ -580,11 +590,12 @@ static err_t read_weights(detector_run_t *run)
         run->categories = run->truths->categories;
         run->n_categories = run->truths->n_categories;
     }
-    if (run->categories) TRY(class_map_new(run->categories, run->n_categories, &run->map));
     if (run->model->about.weights)
-        TRY(import_weights(run, data));
+        TRY(import_weights(run));
     else if (data)
         TRY(check_categories(run->model, run->categories, run->n_categories, data));
+    if (run->categories)
+        TRY(map_categories(run, run->categories, run->n_categories, data ? data : run->model->about.path));
     if (!run->categories) {
         /* Weights without --data: classes are their own names. */
         const int n = model_classes(run->model->graph) - 1;
@@ -596,7 +607,7 @@ static err_t read_weights(detector_run_t *run)
         }
         run->categories = categories;
         run->n_categories = n;
-        TRY(class_map_new(categories, n, &run->map));
+        TRY(map_categories(run, categories, n, "the file"));
     }
     run->named = run->options->data || (run->model->categories && run->model->class_names);
     return choose_masks(run, SCORE_TYPE_COUNT);

@@ -191,11 +191,13 @@ static err_t count_classes(const char *path, const weights_options_t *options, c
 /* From the options or the file. */
 static err_t choose_form(const char *path, const weights_options_t *options, trained_about_t *about)
 {
-    weights_form_t form;
-    TRY(weights_find_form(path, options->names, about->model, &about->build, &form));
+    model_form_t form;
+    TRY(weights_find_form(path, options->names, about->model, about->build.sample, &form));
     const model_stem_t stem = model_stem(options->stem);
     about->build.stem = stem == MODEL_STEM_AUTO ? form.stem : stem;
     about->build.norm = form.norm;
+    about->build.heads = form.heads;
+    about->build.stride_1x1 = form.stride_1x1;
     return ERR_OK;
 }
 

@@ -10,6 +10,7 @@
 #include "cluster/comm/device.h"
 #include "cluster/hosts/machine.h"
 #include "compute/models/model.h"
+#include "compute/models/rcnn.h"
 #include "text/figure.h"
 #include "train/guard/checkpoint_interval.h"
 #include "train/start/options.h"
@@ -237,6 +238,9 @@ err_t trainer_print_header(trainer_t *t)
                                         [GRAPH_NORM_GROUP] = "groups of channels of each image"};
     const graph_norm_t norm = graph->norm;
     if (model_detects(o->model)) log_note("          norm %s: %s (--norm)", model_norms[norm], norms[norm]);
+    if (rcnn_aligned(graph))
+        log_note("          heads %s: %s", model_heads[rcnn_heads(graph)], rcnn_about_aligned);
+    if (rcnn_stride_1x1(graph)) log_note("          trunk %s", rcnn_about_stride_1x1);
     train_print_data(o, &t->input, &t->task.run);
     warn_of_norm(t);
     print_ranks(t);

@@ -165,7 +165,8 @@ err_t trainer_preview(trainer_t *t)
     comm_t *comm = t->comm;
     err_t err = comm->rank == 0 ? fs_check_target(t->options->preview) : ERR_OK;
     TRY(comm_agree(comm, err == ERR_OK ? err : err_context(err, "--preview"), "checking --preview"));
-    TRY(train_open_input(comm, t->options, &t->input));
+    TRY(trainer_ask_weights(t));
+    TRY(train_open_input(t));
     err = trainer_plan_steps(t);
     if (err == ERR_OK) err = trainer_build_graph(t);
     TRY(comm_agree(comm, err, "building the model"));

@@ -48,7 +48,7 @@ typedef struct saved_run {
     int64_t n_ranks, rate_ranks;
     int64_t n_threads; /* 0 if unknown */
     int64_t step;      /* steps done, which decide whether the run has finished */
-    int64_t norm;      /* graph_norm_t of a detector */
+    model_form_t form; /* of a detector */
 } saved_run_t;
 
 static err_t read_saved_run(const char *path, saved_run_t *out)
@@ -64,11 +64,7 @@ static err_t read_saved_run(const char *path, saved_run_t *out)
     TRY_OUT(err, checkpoint_get_int(checkpoint, "step", &out->step));
     if (checkpoint_find_attr(checkpoint, "threads"))
         TRY_OUT(err, checkpoint_get_int(checkpoint, "threads", &out->n_threads));
-    if (checkpoint_find_attr(checkpoint, "norm")) {
-        const char *norm;
-        TRY_OUT(err, checkpoint_get_text(checkpoint, "norm", &norm));
-        if (opt_listed(model_norms, norm)) out->norm = model_norm(norm);
-    }
+    TRY_OUT(err, model_file_form(checkpoint, &out->form));
     TRY_OUT(err, mem_strdup(options, &out->options));
     err = mem_strdup(algorithms, &out->algorithms);
 out:
@@ -97,13 +93,10 @@ err_t trainer_find_checkpoint(trainer_t *t)
         err = comm_agree(t->comm, err, "checking options");
         goto out;
     }
-    int64_t numbers[] = {saved.options ? (int64_t)strlen(saved.options) + 1 : 0,
-                         saved.n_ranks,
-                         saved.n_threads,
-                         saved.step,
-                         saved.rate_ranks,
-                         saved.norm};
+    int64_t numbers[] = {saved.options ? (int64_t)strlen(saved.options) + 1 : 0, saved.n_ranks,
+                         saved.n_threads, saved.step, saved.rate_ranks};
     TRY_OUT(err, comm_broadcast(t->comm, numbers, sizeof numbers, 0, "broadcasting options"));
+    TRY_OUT(err, comm_broadcast(t->comm, &saved.form, sizeof saved.form, 0, "broadcasting options"));
     if (!saved.options) err = mem_new((size_t)numbers[0], "options", &saved.options);
     TRY_OUT(err, comm_agree(t->comm, err, "broadcasting options"));
     TRY_OUT(err, comm_broadcast(t->comm, saved.options, numbers[0], 0, "broadcasting options"));
@@ -111,7 +104,8 @@ err_t trainer_find_checkpoint(trainer_t *t)
     err = comm_agree(t->comm, err, "inheriting options");
     /* The default of --norm has changed. */
     if (err == ERR_OK && strcmp(t->options->detect.norm, model_norms[GRAPH_NORM_DEFAULT]) == 0)
-        t->options->detect.norm = model_norms[numbers[5]];
+        t->options->detect.norm = model_norms[saved.form.norm];
+    t->task.run.form = saved.form;
     t->at.step = numbers[3];
     t->saving.rate_ranks = numbers[4];
     t->saving.keeps_bits = numbers[1] == t->comm->size || t->options->reproducible;

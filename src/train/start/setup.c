@@ -46,8 +46,11 @@ static err_t check_transform(train_input_t *input)
     return ERR_OK;
 }
 
-err_t train_open_input(comm_t *comm, const train_options_t *options, train_input_t *input)
+err_t train_open_input(trainer_t *t)
 {
+    comm_t *comm = t->comm;
+    const train_options_t *options = t->options;
+    train_input_t *input = &t->input;
     data_choice_t choice = {"", ""};
     err_t err = comm->rank == 0 ? dataset_choose(options->data, choice.where, choice.why) : ERR_OK;
     TRY(comm_decide(comm, err, &choice, sizeof choice, "choosing data"));
@@ -57,6 +60,7 @@ err_t train_open_input(comm_t *comm, const train_options_t *options, train_input
     loader_apply_limits(&options->loader);
     input->transform = transform_settings(&options->transform);
     if (options->kind->transform) err = options->kind->transform(&options->detect, &input->transform);
+    input->transform.n_outputs = t->task.run.form.n_outputs;
     input->transform.list = list_rules(&options->loader.list, options->loader.max_bad);
     if (err == ERR_OK) err = bad_open(options->loader.max_bad, &input->bad);
     TRY(comm_agree(comm, err, "opening data"));
@@ -105,7 +109,7 @@ static void tell_task(trainer_t *t)
                         .n_loader_threads = t->input.n_threads,
                         .timeout_sec = o->runtime.timeout_sec,
                         .has_weights = o->weights != NULL,
-                        .weights_norm = run->weights_norm,
+                        .form = run->form,
                         .sync_bn = o->sync_bn,
                         .eval = o->eval,
                         .graph = t->model.graph,
@@ -219,20 +223,20 @@ err_t trainer_check_model(trainer_t *t)
     return t->options->kind->check_model ? t->options->kind->check_model(&t->task.run) : ERR_OK;
 }
 
-/* Of a detector, what the file with its weights says. */
-static err_t ask_weights(trainer_t *t, const model_options_t *options)
+err_t trainer_ask_weights(trainer_t *t)
 {
+    enum { SIDE = 224 }; /* of the network that is compared with the file; any will do */
     const train_options_t *o = t->options;
-    weights_form_t form = {.norm = GRAPH_NORM_DEFAULT};
+    model_form_t form = {.norm = GRAPH_NORM_DEFAULT};
     err_t err = ERR_OK;
     if (!o->weights || t->saving.resumed_from[0] || !model_detects(o->model)) return ERR_OK;
     if (t->comm->rank == 0) {
         disk_work_begin("reading", o->weights);
-        err = weights_find_form(o->weights, o->weights_names, o->model, options, &form);
+        err = weights_find_form(o->weights, o->weights_names, o->model, shape_3d(SIDE, SIDE, 3), &form);
         disk_wait_end();
     }
     TRY(comm_decide(t->comm, err, &form, sizeof form, "reading --weights"));
-    t->task.run.weights_norm = form.norm;
+    t->task.run.form = form;
     return ERR_OK;
 }
 
@@ -249,7 +253,6 @@ err_t trainer_build_graph(trainer_t *t)
     bool known = model_compute(t->options->precision, &options.compute);
     ASSERT(known); /* the option's table lists model_precisions */
     options.multi_label = task_of(info)->multi_label;
-    TRY(ask_weights(t, &options));
     if (t->options->kind->set_model) TRY(t->options->kind->set_model(&t->task.run, &options));
     TRY(model_build(t->options->model, &options, &t->model.graph));
     if (t->model.graph->n_flat_trained == 0)
@@ -314,7 +317,8 @@ static err_t build(trainer_t *t)
 err_t trainer_build(trainer_t *t)
 {
     static const char building[] = "building the model";
-    TRY(train_open_input(t->comm, t->options, &t->input));
+    TRY(trainer_ask_weights(t));
+    TRY(train_open_input(t));
     watchdog_phase(building);
     t->at.best_step = -1;
     for (int i = 0; i < TASK_MAX_METRICS; i++) t->at.best[i] = NAN;

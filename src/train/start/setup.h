@@ -16,10 +16,13 @@ void train_leave_folder(const train_output_t *output, bool failed);
 /* --resume: finds the checkpoint and inherits its options. */
 err_t trainer_find_checkpoint(trainer_t *t);
 
-/* Opens the data on all ranks, compares it, and decodes images of each kind on rank 0. */
-err_t train_open_input(comm_t *comm, const train_options_t *options, train_input_t *input);
+/* Asks --weights what a detector's network has to be; before its data is opened, whose classes depend on it. */
+err_t trainer_ask_weights(trainer_t *t);
 
-/* Opens the input; steps, model, initial weights. */
+/* Opens the data on all ranks, compares it, and decodes images of each kind on rank 0. */
+err_t train_open_input(trainer_t *t);
+
+/* Asks --weights, opens the input; steps, model, initial weights. */
 err_t trainer_build(trainer_t *t);
 /* Parts of it; not collective. trainer_check_model refuses a model or data that do not fit this run; the task chooses its
  * micro-batch. */

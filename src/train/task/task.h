@@ -45,7 +45,7 @@ typedef struct task_run {
     int n_loader_threads;
     double timeout_sec;
     bool has_weights, sync_bn, eval;
-    graph_norm_t weights_norm; /* weights_form_t.norm */
+    model_form_t form; /* of a detector, by --weights or the checkpoint of a resumed run */
     const graph_t *graph;
     const task_metrics_t *metrics;
     exec_t *exec;

@@ -32,7 +32,7 @@ enum {
     MAX_SECTIONS = 3 + OPTIM_MAX_BUFFERS,
     NAME_MAX_BYTES = FOLDER_MAX_BYTES + GRAPH_PARAM_NAME_MAX,
     N_MODEL_ATTRS = 9,
-    N_MORE_ATTRS = 6 /* that not all models have */
+    N_MORE_ATTRS = 8 /* that not all models have */
 };
 
 static const char *const norm_names[PIXEL_MAX_CHANNELS][2] = {
@@ -135,6 +135,8 @@ err_t model_file_content(const model_file_t *file, model_content_t *out)
         *next++ = h5_text("norm", model_norms[g->norm]);
         *next++ = h5_real("norm_epsilon", g->norm_epsilon);
         *next++ = h5_int("box_block", rcnn_box_block(g));
+        *next++ = h5_text("heads", model_heads[rcnn_heads(g)]);
+        if (rcnn_stride_1x1(g)) *next++ = h5_int("stride_1x1", 1);
     }
     if (rcnn_is(g) && rcnn_has_masks(g)) *next++ = h5_int("mask_block", rcnn_mask_block(g));
     memcpy(next, file->attrs, (size_t)file->n_attrs * sizeof *attrs);
@@ -221,6 +223,38 @@ static err_t read_stem(const checkpoint_t *checkpoint, const char *model, model_
     return ERR_OK;
 }
 
+/* One of a list of names; left alone if the checkpoint does not have it. */
+static err_t read_name(const checkpoint_t *checkpoint, const char *attr, const char *const *names, int *out)
+{
+    const char *name;
+    if (!checkpoint_find_attr(checkpoint, attr)) return ERR_OK;
+    TRY(checkpoint_get_text(checkpoint, attr, &name));
+    if (!opt_listed(names, name))
+        RAISE(ERR_DATA, "%s: unknown %s '%s'", checkpoint_path(checkpoint), attr, name);
+    for (*out = 0; strcmp(names[*out], name) != 0;) ++*out;
+    return ERR_OK;
+}
+
+err_t model_file_form(const checkpoint_t *checkpoint, model_form_t *out)
+{
+    int norm = GRAPH_NORM_DEFAULT, heads = MODEL_HEADS_TORCHVISION;
+    const char *model;
+    int64_t stride = 0, n_classes;
+    *out = (model_form_t){.n_outputs = 0};
+    TRY(checkpoint_get_text(checkpoint, "model", &model));
+    if (!model_detects(model)) return ERR_OK;
+    TRY(read_name(checkpoint, "norm", model_norms, &norm));
+    TRY(read_name(checkpoint, "heads", model_heads, &heads));
+    if (checkpoint_find_attr(checkpoint, "stride_1x1"))
+        TRY(checkpoint_get_int(checkpoint, "stride_1x1", &stride));
+    TRY(checkpoint_get_int(checkpoint, "n_classes", &n_classes));
+    *out = (model_form_t){.norm = (graph_norm_t)norm,
+                          .heads = (model_heads_t)heads,
+                          .stride_1x1 = stride != 0,
+                          .n_outputs = (int)n_classes};
+    return ERR_OK;
+}
+
 err_t model_file_graph(const checkpoint_t *checkpoint, graph_t **out, pixel_norm_t *norm)
 {
     const char *model;
@@ -255,15 +289,15 @@ err_t model_file_graph(const checkpoint_t *checkpoint, graph_t **out, pixel_norm
                                .compute = compute,
                                .multi_label = multi_label != 0};
     double epsilon;
+    model_form_t form;
+    TRY(model_file_form(checkpoint, &form));
+    options.norm = form.norm;
+    options.heads = form.heads;
+    options.stride_1x1 = form.stride_1x1;
     TRY(read_stem(checkpoint, model, &options.stem));
     if (checkpoint_find_attr(checkpoint, "frozen_layers"))
         TRY(checkpoint_get_text(checkpoint, "frozen_layers", &options.freeze));
     if (checkpoint_find_attr(checkpoint, "norm")) {
-        const char *name;
-        TRY(checkpoint_get_text(checkpoint, "norm", &name));
-        if (!opt_listed(model_norms, name))
-            RAISE(ERR_DATA, "%s: unknown norm '%s'", checkpoint_path(checkpoint), name);
-        options.norm = model_norm(name);
         TRY(checkpoint_get_real(checkpoint, "norm_epsilon", &epsilon));
         if (!(epsilon >= 0 && epsilon <= 1))
             RAISE(ERR_DATA, "%s: invalid epsilon %g of norms", checkpoint_path(checkpoint), epsilon);

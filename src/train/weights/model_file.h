@@ -18,6 +18,8 @@
  *   norm_epsilon      of detectors: of every norm
  *   box_block         of detectors: model_options_t's
  *   mask_block        the same, of those with masks
+ *   heads             of detectors: one of model_heads; missing: torchvision
+ *   stride_1x1        of detectors: 1 if their bottlenecks have it; missing: 0
  *
  * Not collective: rank 0 calls these. */
 #ifndef TRAIN_WEIGHTS_MODEL_FILE_H
@@ -28,6 +30,7 @@
 #include "compute/tensor/pixels.h"
 #include "store/checkpoint/file.h"
 #include "train/learn/optim.h"
+#include "train/weights/weights.h"
 
 typedef struct model_file {
     const graph_t *graph;
@@ -62,6 +65,9 @@ err_t model_file_read(checkpoint_t *checkpoint, const graph_t *graph, float *par
 /* Reads what the checkpoint has in a buffer of the optimizer for a trained parameter. ERR_DATA as above. */
 err_t model_file_read_state(checkpoint_t *checkpoint, const optim_t *optim, int buffer,
                             const graph_param_t *param, float *out);
+
+/* What a detector's network is, as weights_find_form; all zeros for other models. */
+err_t model_file_form(const checkpoint_t *checkpoint, model_form_t *out);
 
 /* Rebuilds the checkpoint's graph and pixel normalization. */
 err_t model_file_graph(const checkpoint_t *checkpoint, graph_t **out, pixel_norm_t *norm);

@@ -123,26 +123,68 @@ static const char *check_rule(const name_rule_t *rule)
     return NULL;
 }
 
+static bool is_layout(const char *text)
+{
+    return strlen(text) == 4 && strchr(text, 'O') && strchr(text, 'H') && strchr(text, 'W') &&
+           strchr(text, 'I');
+}
+
+/* The index of a word in a list that NULL ends; -1: it is not there. */
+static int index_of(const char *const *list, const char *word)
+{
+    for (int i = 0; list[i]; i++)
+        if (strcmp(list[i], word) == 0) return i;
+    return -1;
+}
+
+/* Reads a setting such as "layout OIHW". False: the line is a rule. */
+static bool read_setting(name_table_t *table, const char *key, const char *value, const char **wrong)
+{
+    static const char *const layouts[] = {"layout", "flat", "deconv", NULL},
+                             *const inputs[] = {"RGB", "BGR", NULL},
+                             *const backgrounds[] = {"logits", "deltas", "masks", NULL},
+                             *const places[] = {"first", "last", "none", NULL};
+    char *const layout_of[] = {table->layout, table->flat, table->deconv};
+    const int layout = index_of(layouts, key), background = index_of(backgrounds, key);
+    int found = 0;
+    if (layout >= 0) {
+        if (!is_layout(value))
+            *wrong = "invalid layout: expected O, I, H and W in some order";
+        else
+            strcpy(layout_of[layout], value);
+    } else if (background >= 0) {
+        found = index_of(places, value);
+        if (found < 0 || (background == 0 && found == BACKGROUND_NONE))
+            *wrong = "invalid place of the background: expected first, last, or, but for logits, none";
+        table->background[HEAD_LOGITS + background] = (background_t)found;
+    } else if (strcmp(key, "input") == 0) {
+        found = index_of(inputs, value);
+        if (found < 0) *wrong = "invalid input: expected RGB or BGR";
+        table->bgr = found == 1;
+    } else if (strcmp(key, "ending") == 0) {
+        if (strlen(value) >= sizeof table->ending)
+            *wrong = "the ending is too long";
+        else
+            strcpy(table->ending, value);
+    } else if (strcmp(key, "heads") == 0) {
+        found = index_of(model_heads, value);
+        if (found < 0) *wrong = "invalid heads: expected torchvision, tensorpack or detectron2";
+        table->heads = (model_heads_t)found;
+    } else {
+        return false;
+    }
+    return true;
+}
+
 static const char *read_rule(name_table_t *table, char *line)
 {
-    static const char *const settings[] = {"layout", "deconv", "input"};
     char *rest = NULL, *left = strtok_r(line, " \t\r", &rest);
     char *right = strtok_r(NULL, " \t\r", &rest);
+    const char *wrong = NULL;
     if (!left || left[0] == '#') return NULL;
     if (!right || strtok_r(NULL, " \t\r", &rest))
         return "invalid rule: expected dptrain's name and the file's";
-    for (int i = 0; i < 3; i++)
-        if (strcmp(left, settings[i]) == 0) {
-            if (strcmp(left, "input") == 0) {
-                table->bgr = strcmp(right, "BGR") == 0;
-                return table->bgr || strcmp(right, "RGB") == 0 ? NULL : "invalid input: expected RGB or BGR";
-            }
-            if (strlen(right) != 4 || !strchr(right, 'O') || !strchr(right, 'H') || !strchr(right, 'W') ||
-                !strchr(right, 'I'))
-                return "invalid layout: expected O, I, H and W in some order";
-            memcpy(left[0] == 'l' ? table->layout : table->deconv, right, sizeof table->layout);
-            return NULL;
-        }
+    if (read_setting(table, left, right, &wrong)) return wrong;
     if (table->n == NAME_TABLE_RULES) return "too many rules";
     if (strlen(left) >= NAME_PATTERN_MAX || strlen(right) >= NAME_PATTERN_MAX) return "the name is too long";
     name_rule_t *rule = &table->rules[table->n++];
@@ -173,6 +215,7 @@ err_t name_table_read(const char *which, name_table_t *out)
         if (wrong) RAISE_OUT(err, ERR_USAGE, "%s, line %d: %s", which, number, wrong);
     }
     if (out->n == 0) RAISE_OUT(err, ERR_USAGE, "%s contains no rules", which);
+    if (!out->flat[0]) memcpy(out->flat, out->layout, sizeof out->flat);
     /* A transposed convolution's inputs are a convolution's outputs. */
     for (int i = 0; i < 4 && !out->deconv[3]; i++) {
         char c = out->layout[i];
@@ -189,7 +232,7 @@ static const char dptrain[] = "layout OHWI\n"
 
 /* As in torchvision.models' state_dict; timm's ResNets have the same names. Then those of detectors saved by
  * torchvision up to 0.12. */
-#define OLDER(OURS, THEIRS) OURS "/weight " THEIRS ".weight\n" OURS "/bias " THEIRS ".bias\n"
+#define LAYER(OURS, THEIRS) OURS "/weight " THEIRS ".weight\n" OURS "/bias " THEIRS ".bias\n"
 static const char torchvision[] = "layout OIHW\n"
                                   "%/gamma %.weight\n"
                                   "%/beta  %.bias\n"
@@ -197,13 +240,13 @@ static const char torchvision[] = "layout OIHW\n"
                                   "%/bias %.bias\n"
                                   "%/running_mean %.running_mean\n"
                                   "%/running_var %.running_var\n" //
-    OLDER("backbone.fpn.inner_blocks.{k}.0", "backbone.fpn.inner_blocks.{k}")
-        OLDER("backbone.fpn.layer_blocks.{k}.0", "backbone.fpn.layer_blocks.{k}")
-            OLDER("rpn.head.conv.0.0", "rpn.head.conv")
-                OLDER("roi_heads.mask_head.{k}.0", "roi_heads.mask_head.mask_fcn{k+1}");
+    LAYER("backbone.fpn.inner_blocks.{k}.0", "backbone.fpn.inner_blocks.{k}")
+        LAYER("backbone.fpn.layer_blocks.{k}.0", "backbone.fpn.layer_blocks.{k}")
+            LAYER("rpn.head.conv.0.0", "rpn.head.conv")
+                LAYER("roi_heads.mask_head.{k}.0", "roi_heads.mask_head.mask_fcn{k+1}");
 
-/* As tools/convert-torchvision-to-d2.py of Detectron2 renames torchvision's; as the trunk of a detector with a
- * prefix. */
+/* As tools/convert-torchvision-to-d2.py of Detectron2 renames torchvision's trunk, also behind a detector's prefix; the
+ * heads as its FPN configurations build them. */
 #define D2_NORM(OURS, THEIRS)                                                                                \
     OURS "/gamma " THEIRS ".weight\n" OURS "/beta " THEIRS ".bias\n" OURS "/running_mean " THEIRS            \
          ".running_mean\n" OURS "/running_var " THEIRS ".running_var\n"
@@ -213,29 +256,62 @@ static const char torchvision[] = "layout OIHW\n"
             OURS "layer{s}.{b}.bn{c}", THEIRS "res{s+1}.{b}.conv{c}.norm") OURS                              \
         "layer{s}.{b}.downsample.0/weight " THEIRS "res{s+1}.{b}.shortcut.weight\n" D2_NORM(                 \
             OURS "layer{s}.{b}.downsample.1", THEIRS "res{s+1}.{b}.shortcut.norm")
-static const char detectron2[] = "layout OIHW\n" //
-    D2_TRUNK("", "")                             //
+#define D2_HEADS                                                                                             \
+    LAYER("backbone.fpn.inner_blocks.{k}.0", "backbone.fpn_lateral{k+2}")                                    \
+    LAYER("backbone.fpn.layer_blocks.{k}.0", "backbone.fpn_output{k+2}")                                     \
+    LAYER("rpn.head.conv.0.0", "proposal_generator.rpn_head.conv")                                           \
+    LAYER("rpn.head.cls_logits", "proposal_generator.rpn_head.objectness_logits")                            \
+    LAYER("rpn.head.bbox_pred", "proposal_generator.rpn_head.anchor_deltas")                                 \
+    LAYER("roi_heads.box_head.fc{k}", "roi_heads.box_head.fc{k-5}")                                          \
+    LAYER("roi_heads.box_predictor.%", "roi_heads.box_predictor.%")                                          \
+    LAYER("roi_heads.mask_head.{k}.0", "roi_heads.mask_head.mask_fcn{k+1}")                                  \
+    LAYER("roi_heads.mask_predictor.conv5_mask", "roi_heads.mask_head.deconv")                               \
+    LAYER("roi_heads.mask_predictor.mask_fcn_logits", "roi_heads.mask_head.predictor")
+static const char detectron2[] = "layout OIHW\n"
+                                 "heads detectron2\n"
+                                 "logits last\n"
+                                 "deltas none\n"
+                                 "masks none\n" //
+    D2_TRUNK("", "")                            //
     "fc/weight stem.fc.weight\n"
-    "fc/bias stem.fc.bias\n" //
-    D2_TRUNK("backbone.body.", "backbone.bottom_up.");
+    "fc/bias stem.fc.bias\n"                          //
+    D2_TRUNK("backbone.body.", "backbone.bottom_up.") //
+    D2_HEADS;
 
-/* ResNets of TensorPack's examples and model zoo; files written from a TensorFlow session have ":0" behind the
- * names. Only those trained with padding on both sides ("AlignPadding") compute the same. */
-#define TP_NORM(OURS, THEIRS, END)                                                                           \
-    OURS "/gamma " THEIRS "/bn/gamma" END "\n" OURS "/beta " THEIRS "/bn/beta" END "\n" OURS                 \
-         "/running_mean " THEIRS "/bn/mean/EMA" END "\n" OURS "/running_var " THEIRS "/bn/variance/EMA" END  \
-         "\n"
+/* ResNets of TensorPack's examples and model zoo, and the detectors of its examples/FasterRCNN; files written from a
+ * TensorFlow session have ":0" behind the names. Only those trained with padding on both sides ("AlignPadding", as all
+ * detectors) compute the same. */
+#define TP_NORM(OURS, THEIRS)                                                                                \
+    OURS "/gamma " THEIRS "/bn/gamma\n" OURS "/beta " THEIRS "/bn/beta\n" OURS "/running_mean " THEIRS       \
+         "/bn/mean/EMA\n" OURS "/running_var " THEIRS "/bn/variance/EMA\n"
 #define TP_BLOCK "group{s-1}/block{b}/"
-#define TP_TRUNK(END)                                                                                        \
-    "conv1/weight conv0/W" END                                                                               \
-    "\n" TP_NORM("bn1", "conv0", END) "layer{s}.{b}.conv{c}/weight " TP_BLOCK "conv{c}/W" END "\n" TP_NORM(  \
-        "layer{s}.{b}.bn{c}", TP_BLOCK "conv{c}",                                                            \
-        END) "layer{s}.{b}.downsample.0/weight " TP_BLOCK "convshortcut/W" END                               \
-             "\n" TP_NORM("layer{s}.{b}.downsample.1", TP_BLOCK "convshortcut",                              \
-                          END) "fc/weight linear/W" END "\nfc/bias linear/b" END "\n"
+#define TP_TRUNK(OURS)                                                                                       \
+    OURS "conv1/weight conv0/W\n" TP_NORM(OURS "bn1", "conv0") OURS                                          \
+        "layer{s}.{b}.conv{c}/weight " TP_BLOCK                                                              \
+        "conv{c}/W\n" TP_NORM(OURS "layer{s}.{b}.bn{c}", TP_BLOCK "conv{c}") OURS                            \
+        "layer{s}.{b}.downsample.0/weight " TP_BLOCK                                                         \
+        "convshortcut/W\n" TP_NORM(OURS "layer{s}.{b}.downsample.1", TP_BLOCK "convshortcut")
+#define TP_LAYER(OURS, THEIRS) OURS "/weight " THEIRS "/W\n" OURS "/bias " THEIRS "/b\n"
+#define TP_HEADS                                                                                             \
+    TP_LAYER("backbone.fpn.inner_blocks.{k}.0", "fpn/lateral_1x1_c{k+2}")                                    \
+    TP_LAYER("backbone.fpn.layer_blocks.{k}.0", "fpn/posthoc_3x3_p{k+2}")                                    \
+    TP_LAYER("rpn.head.conv.0.0", "rpn/conv0")                                                               \
+    TP_LAYER("rpn.head.cls_logits", "rpn/class")                                                             \
+    TP_LAYER("rpn.head.bbox_pred", "rpn/box")                                                                \
+    TP_LAYER("roi_heads.box_head.%", "fastrcnn/%")                                                           \
+    TP_LAYER("roi_heads.box_predictor.cls_score", "fastrcnn/outputs/class")                                  \
+    TP_LAYER("roi_heads.box_predictor.bbox_pred", "fastrcnn/outputs/box")                                    \
+    TP_LAYER("roi_heads.mask_head.{k}.0", "maskrcnn/fcn{k}")                                                 \
+    TP_LAYER("roi_heads.mask_predictor.conv5_mask", "maskrcnn/deconv")                                       \
+    TP_LAYER("roi_heads.mask_predictor.mask_fcn_logits", "maskrcnn/conv")
 static const char tensorpack[] = "layout HWIO\n"
-                                 "input BGR\n" //
-    TP_TRUNK("") TP_TRUNK(":0");
+                                 "flat IHWO\n"
+                                 "input BGR\n"
+                                 "heads tensorpack\n"
+                                 "masks none\n"
+                                 "ending :0\n"                       //
+    TP_TRUNK("") TP_LAYER("fc", "linear") TP_TRUNK("backbone.body.") //
+    TP_HEADS;
 
 /* transformers' ResNetForImageClassification (microsoft/resnet-50). */
 #define STAGE "resnet.encoder.stages.{s-1}.layers.{b}."

@@ -6,25 +6,58 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "compute/models/rcnn.h"
+#include "compute/tensor/pixels.h"
 
+/* A dimension in the file. */
 static int64_t dim_of(const tensor_layout_t *t, char letter)
 {
-    return t->dim[strchr(t->letters, letter) - t->letters];
+    const int64_t n = t->dim[strchr(t->letters, letter) - t->letters];
+    return letter == 'O' && t->background == BACKGROUND_NONE ? n - t->per_class : n;
 }
 
-/* The layout of a layer's parameter under a table, or of a state (node NULL). ERR_USAGE if the table's layout
+/* Outputs of the graph that are counted by the classes; the classifier's first. */
+static const char *const head_outputs[HEAD_OUTPUTS] = {"logits", "box.logits", "box.deltas", "mask.logits"};
+
+static const graph_node_t *layer_of_output(const graph_t *g, const char *name)
+{
+    int output = graph_find_output(g, name);
+    int node = output < 0 ? -1 : g->values[g->outputs[output].value].node;
+    return node < 0 ? NULL : &g->nodes[node];
+}
+
+/* HEAD_OUTPUTS: its outputs are not counted by the classes. */
+static head_output_t head_of(const graph_t *g, const graph_node_t *layer)
+{
+    head_output_t head = 0;
+    while (head < HEAD_OUTPUTS && (!layer || layer_of_output(g, head_outputs[head]) != layer)) head++;
+    return head;
+}
+
+/* The layout of a layer's parameter under the table, or of a state (node NULL). ERR_USAGE if the table's layout
  * cannot represent it. */
-static err_t tensor_layout(const graph_param_t *p, const graph_node_t *node, const name_table_t *table,
+static err_t tensor_layout(const transfer_t *x, const graph_param_t *p, const graph_node_t *node,
                            tensor_layout_t *t)
 {
+    const name_table_t *table = &x->table;
+    const head_output_t head = head_of(x->graph, node);
     *t = (tensor_layout_t){.shape = p->shape};
-    if (!node || p->shape.n_dims < 2) return ERR_OK;
+    if (head < HEAD_OUTPUTS) {
+        t->background = table->background[head];
+        t->per_class = head == HEAD_DELTAS ? 4 : 1;
+    }
+    if (!node || (p->shape.n_dims < 2 && t->background == BACKGROUND_FIRST)) return ERR_OK;
     const op_desc_t *desc = &node->desc;
     const int64_t *in = desc->x[0].dim;
-    const char *layout = desc->kind == OP_DECONV2D ? table->deconv : table->layout;
-    const char *letters = p->shape.n_dims == 2 ? "OI" : desc->kind == OP_DECONV2D ? "HWOI" : "OHWI";
-    t->flat = desc->kind == OP_LINEAR && desc->x[0].n_dims == 4;
-    t->reversed = table->bgr && desc->kind == OP_CONV2D && node->input[0] == 0 && in[3] == 3;
+    t->flat = desc->kind == OP_LINEAR && desc->x[0].n_dims == 4 && p->shape.n_dims == 2;
+    const char *layout = desc->kind == OP_DECONV2D ? table->deconv : t->flat ? table->flat : table->layout;
+    const char *letters = p->shape.n_dims == 1        ? "O"
+                          : p->shape.n_dims == 2      ? "OI"
+                          : desc->kind == OP_DECONV2D ? "HWOI"
+                                                      : "OHWI";
+    const bool first = desc->kind == OP_CONV2D && node->input[0] == 0 && in[3] == 3;
+    t->scaled = first && rcnn_stride_1x1(x->graph);
+    t->reversed = first && (table->bgr || t->scaled);
     shape_t shape = t->flat ? shape_4d(p->shape.dim[0], in[1], in[2], in[3]) : p->shape;
     memcpy(t->dim, shape.dim, sizeof t->dim);
     strcpy(t->letters, t->flat ? "OHWI" : letters);
@@ -73,6 +106,16 @@ static int64_t strides_of(const tensor_layout_t *t, bool fortran, int64_t stride
     return (1 - dim_of(t, 'I')) * *channel;
 }
 
+/* An index of the model's first dimension, in the file; -1: the file does not have it. */
+static int64_t first_there(const tensor_layout_t *t, int64_t index)
+{
+    const int64_t background = t->per_class;
+    if (t->background == BACKGROUND_FIRST) return index;
+    if (index >= background) return index - background;
+    return t->background == BACKGROUND_LAST ? t->dim[0] - background + index : -1;
+}
+
+/* The background's deltas and masks count for nothing, and are 0 if the file has none. */
 static void permute(const tensor_layout_t *t, bool fortran, const float *from, float *to, bool import)
 {
     int64_t s[4] = {0}, d[4] = {1, 1, 1, 1}, k = 0;
@@ -80,15 +123,27 @@ static void permute(const tensor_layout_t *t, bool fortran, const float *from, f
         memcpy(to, from, (size_t)shape_count(t->shape) * sizeof *to);
         return;
     }
+    const pixel_norm_t norm = pixel_norm_imagenet();
     int64_t first = strides_of(t, fortran, s);
     for (int i = 0; i < t->n_letters; i++) d[i] = t->dim[i];
-    for (int64_t a = 0; a < d[0]; a++)
+    for (int64_t i = 0; i < d[0]; i++) {
+        const int64_t a = first_there(t, i), n_inner = d[1] * d[2] * d[3];
+        if (a < 0) {
+            if (import) memset(to + k, 0, (size_t)n_inner * sizeof *to);
+            k += n_inner;
+            continue;
+        }
         for (int64_t b = 0; b < d[1]; b++)
             for (int64_t c = 0; c < d[2]; c++)
                 for (int64_t e = 0; e < d[3]; e++, k++) {
-                    int64_t theirs = first + a * s[0] + b * s[1] + c * s[2] + e * s[3];
-                    to[import ? k : theirs] = from[import ? theirs : k];
+                    const int64_t theirs = first + a * s[0] + b * s[1] + c * s[2] + e * s[3];
+                    const float scale = t->scaled ? (float)(255 * norm.std[e]) : 1;
+                    if (import)
+                        to[k] = from[theirs] * scale;
+                    else
+                        to[theirs] = from[k] / scale;
                 }
+    }
 }
 
 void tensor_import(const tensor_layout_t *layout, bool fortran, const float *theirs, float *ours)
@@ -101,21 +156,10 @@ void tensor_export(const tensor_layout_t *layout, const float *ours, float *thei
     permute(layout, false, ours, theirs, false);
 }
 
-/* Outputs of the graph that are counted by the classes; the classifier's first. */
-static const char *const head_outputs[] = {"logits", "box.logits", "box.deltas", "mask.logits"};
-enum { N_HEAD_OUTPUTS = sizeof head_outputs / sizeof head_outputs[0] };
-
-static const graph_node_t *layer_of_output(const graph_t *g, const char *name)
-{
-    int output = graph_find_output(g, name);
-    int node = output < 0 ? -1 : g->values[g->outputs[output].value].node;
-    return node < 0 ? NULL : &g->nodes[node];
-}
-
 const graph_node_t *transfer_classifier(const graph_t *g)
 {
-    const graph_node_t *layer = layer_of_output(g, head_outputs[0]);
-    return layer ? layer : layer_of_output(g, head_outputs[1]);
+    const graph_node_t *layer = layer_of_output(g, head_outputs[HEAD_CLASSIFIER]);
+    return layer ? layer : layer_of_output(g, head_outputs[HEAD_LOGITS]);
 }
 
 /* The name of a trunk's tensor without the detector's prefix; NULL: it is not part of a trunk. */
@@ -128,9 +172,7 @@ static const char *alone(const char *name)
 static model_part_t part_of(const graph_t *g, const named_tensor_t *t)
 {
     if (alone(t->param->name)) return PART_TRUNK;
-    for (int i = 0; i < N_HEAD_OUTPUTS && t->layer; i++)
-        if (layer_of_output(g, head_outputs[i]) == t->layer) return PART_HEAD;
-    return PART_REST;
+    return head_of(g, t->layer) < HEAD_OUTPUTS ? PART_HEAD : PART_REST;
 }
 
 /* Refuses two tensors of the model under one name in the file. */
@@ -151,7 +193,7 @@ static err_t add_tensor(transfer_t *x, const graph_param_t *p, const graph_node_
     *t = (named_tensor_t){.param = p, .layer = layer};
     t->part = part_of(x->graph, t);
     if (!name_table_find(&x->table, p->name, 0, t->name)) t->name[0] = '\0';
-    return tensor_layout(p, layer, &x->table, &t->layout);
+    return tensor_layout(x, p, layer, &t->layout);
 }
 
 err_t transfer_open(const graph_t *g, const char *names, transfer_t *x)
@@ -176,8 +218,14 @@ void transfer_close(transfer_t *x)
 /* Tries the spellings of a name; found[NAME_THEIRS_MAX] is the one in the file. */
 static bool find_spelling(const name_table_t *table, const char *name, const npz_t *file, char *found)
 {
-    for (int nth = 0; nth < table->n; nth++)
-        if (name_table_find(table, name, nth, found) && npz_has(file, found)) return true;
+    for (int nth = 0; nth < table->n; nth++) {
+        if (!name_table_find(table, name, nth, found)) continue;
+        const size_t n = strlen(found);
+        if (npz_has(file, found)) return true;
+        if (n + strlen(table->ending) >= NAME_THEIRS_MAX) continue;
+        strcpy(found + n, table->ending);
+        if (npz_has(file, found)) return true;
+    }
     return false;
 }
 
@@ -195,10 +243,22 @@ err_t transfer_match(transfer_t *x, const npz_t *file)
     return check_names_differ(x);
 }
 
+err_t transfer_check_heads(const transfer_t *x)
+{
+    const char *const own = model_heads[rcnn_heads(x->graph)], *const theirs = model_heads[x->table.heads];
+    if (!rcnn_is(x->graph) || own == theirs) return ERR_OK;
+    RAISE(ERR_USAGE,
+          "this %s has the heads of %s, which compute something else than those of %s: choose --names %s",
+          x->graph->model, own, theirs, own);
+}
+
 err_t transfer_no_rule(const transfer_t *x, const named_tensor_t *t)
 {
     bool detector = false;
     for (int i = 0; i < x->n; i++) detector = detector || x->tensors[i].part == PART_TRUNK;
     RAISE(ERR_USAGE, "the name table has no rule for %s of %s%s", t->param->name, x->graph->model,
-          detector ? "; of the built-in ones, torchvision and dptrain name all layers of detectors" : "");
+          detector
+              ? "; of the built-in ones, torchvision, tensorpack, detectron2 and dptrain name all layers of "
+                "detectors"
+              : "");
 }

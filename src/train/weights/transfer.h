@@ -7,7 +7,7 @@
 #include <stdbool.h>
 
 #include "base/err.h"
-#include "compute/graph/graph.h"
+#include "compute/models/model.h"
 #include "store/checkpoint/npz.h"
 
 /* Names of the model's tensors in other programs, as a small text:
@@ -21,20 +21,41 @@
  * Later ones that match are other spellings, which an import accepts. {s}, with any lowercase letter, matches a
  * number; on the right, {s+1} or {s-1} (up to 9) shifts it. One % per side matches any text.
  *
- *   layout OIHW  the other program's order of a convolution's dimensions. A linear layer uses O and I of it, or
- *                all four if its input is an image
- *   deconv IOHW  the same of a transposed convolution; by default the layout with O and I swapped
- *   input BGR    its images are BGR: the channels of convolutions that read the image are reversed
- */
+ *   layout OIHW    the other program's order of a convolution's dimensions. A linear layer uses O and I of it
+ *   flat OIHW      the same of a linear layer whose input is an image; by default the layout
+ *   deconv IOHW    the same of a transposed convolution; by default the layout with O and I swapped
+ *   input BGR      its images are BGR: the channels of convolutions that read the image are reversed
+ *   ending :0      the file's names may end in this
+ *   heads NAME     one of model_heads: as whose its detectors compute; by default torchvision
+ *   logits last    where a detector's head has the background among the classes: first (the default), last, or none
+ *   deltas none    the same of the boxes' deltas
+ *   masks none     the same of the masks
+ *
+ * Whatever the table says, images of a trunk with model_options_t.stride_1x1, MSRA's, are BGR, of 0 … 255 less the mean. */
 enum { NAME_TABLE_RULES = 128, NAME_PATTERN_MAX = 96, NAME_THEIRS_MAX = 160 };
 
 typedef struct name_rule {
     char ours[NAME_PATTERN_MAX], theirs[NAME_PATTERN_MAX];
 } name_rule_t;
 
+/* Where the background's outputs are among those of the classes. */
+typedef enum background { BACKGROUND_FIRST, BACKGROUND_LAST, BACKGROUND_NONE } background_t;
+
+/* Outputs of the graph that are counted by the classes: a classifier's, and a detector's. */
+typedef enum head_output {
+    HEAD_CLASSIFIER,
+    HEAD_LOGITS,
+    HEAD_DELTAS,
+    HEAD_MASKS,
+    HEAD_OUTPUTS
+} head_output_t;
+
 typedef struct name_table {
-    char layout[5], deconv[5]; /* "OIHW", "IOHW" */
+    char layout[5], flat[5], deconv[5]; /* "OIHW", "OIHW", "IOHW" */
     bool bgr;
+    char ending[8]; /* "": none */
+    model_heads_t heads;
+    background_t background[HEAD_OUTPUTS];
     name_rule_t rules[NAME_TABLE_RULES];
     int n;
 } name_table_t;
@@ -60,14 +81,17 @@ bool name_table_find(const name_table_t *table, const char *ours, int nth, char 
 
 /* Shapes and orders of a tensor's elements in the model and in another program's file. The model's dimensions are
  * `letters`, in C order. The file's are `there`, flattened to a matrix if the tensor is the weight of a linear layer
- * that reads images. */
+ * that reads images. Outputs that are counted by the classes may be in another order. */
 typedef struct tensor_layout {
     int n_letters; /* 0: one dimension, the same on both sides */
     char letters[5], there[5];
     int64_t dim[4]; /* of letters */
     bool flat;
     bool reversed; /* the file's input channels are in reverse order */
-    shape_t shape; /* in the file */
+    bool scaled;   /* the file's images are not divided by 255 · pixel_norm_imagenet().std */
+    background_t background;
+    int64_t per_class; /* outputs, which come together */
+    shape_t shape;     /* in the file */
 } tensor_layout_t;
 
 /* Copies from the file's order to the model's, or back.
@@ -107,6 +131,9 @@ void transfer_close(transfer_t *transfer);
 
 /* Renames tensors that the file has under another spelling, or as a trunk alone. ERR_USAGE as above. */
 err_t transfer_match(transfer_t *transfer, const npz_t *file);
+
+/* ERR_USAGE for a detector whose heads are not those of the table's program. */
+err_t transfer_check_heads(const transfer_t *transfer);
 
 /* ERR_USAGE that the table has no rule for a tensor. */
 err_t transfer_no_rule(const transfer_t *transfer, const named_tensor_t *tensor);

@@ -15,19 +15,6 @@
 #include "store/checkpoint/file.h"
 #include "train/weights/transfer.h"
 
-/* Detectors of other programs, by an array of their heads. Their heads compute something else, but their trunk can
- * be imported by a table. */
-typedef struct foreign {
-    const char *array, *table, *why;
-} foreign_t;
-static const foreign_t foreign_heads[] = {
-    {"proposal_generator.rpn_head.conv.weight", "detectron2",
-     "its detection heads are Detectron2's, where RoIAlign is aligned to half pixels, anchors are not rounded and the "
-     "background is the last class"},
-    {"rpn/conv0/W", "tensorpack",
-     "its detection heads are TensorPack's, where RoIAlign is aligned to half pixels and anchors are not rounded"},
-};
-
 typedef struct import {
     transfer_t x;
     const char *path;
@@ -35,7 +22,6 @@ typedef struct import {
     npy_t *arrays; /* [x.n] */
     bool *take;    /* [x.n] */
     bool trunk_only;
-    const foreign_t *foreign; /* what the file's heads are; NULL: usable, or there are none */
     weights_report_t *report;
 } import_t;
 
@@ -200,12 +186,6 @@ static err_t import_open(import_t *m, const graph_t *graph, const char *names)
     TRY(npz_open(m->path, &m->file));
     TRY(match_names(m, prefix));
     if (m->report) memcpy(m->report->prefix, prefix, sizeof prefix);
-    for (size_t i = 0; i < sizeof foreign_heads / sizeof foreign_heads[0]; i++) {
-        char written[64]; /* from a TensorFlow session */
-        snprintf(written, sizeof written, "%s:0", foreign_heads[i].array);
-        if (npz_has(m->file, foreign_heads[i].array) || npz_has(m->file, written))
-            m->foreign = &foreign_heads[i];
-    }
     return ERR_OK;
 }
 
@@ -217,11 +197,20 @@ static void import_close(import_t *m)
     transfer_close(&m->x);
 }
 
-/* Whether all that the file has of the model is a detector's trunk. */
+/* Whether all that the file has of the model is a detector's trunk. By a table of heads that come in several kinds, also
+ * if a layer of the pyramid, the proposals or the boxes is missing. */
 static bool has_trunk_only(const import_t *m)
 {
+    const bool kinds = m->x.table.heads != MODEL_HEADS_TORCHVISION;
     int n_found[3] = {0};
-    for (int i = 0; i < m->x.n; i++) n_found[m->x.tensors[i].part] += has(m, &m->x.tensors[i]);
+    bool complete = true;
+    for (int i = 0; i < m->x.n; i++) {
+        const named_tensor_t *t = &m->x.tensors[i];
+        n_found[t->part] += has(m, t);
+        if (t->part == PART_REST && t->layer && rcnn_part(t->layer) != RCNN_MASK)
+            complete = complete && has(m, t);
+    }
+    if (kinds && n_found[PART_TRUNK] > 0 && !complete) return true;
     return n_found[PART_TRUNK] > 0 && n_found[PART_REST] + n_found[PART_HEAD] == 0;
 }
 
@@ -247,25 +236,42 @@ static bool find_prefix(const import_t *m, const char *wanted, char prefix[WEIGH
     return false;
 }
 
+/* The built-in table by which the file has more of the model's arrays than by the one given, at least a quarter; NULL: none. */
+static const char *fitting_table(const import_t *m)
+{
+    const char *best = NULL;
+    const int own = count_found(m);
+    int most = own > m->x.n / 4 ? own : m->x.n / 4;
+    for (const name_table_text_t *table = name_tables; table->name; table++) {
+        import_t other = {.file = m->file};
+        const bool open = transfer_open(m->x.graph, table->name, &other.x) == ERR_OK;
+        const int n = open && transfer_match(&other.x, m->file) == ERR_OK ? count_found(&other) : 0;
+        if (n > most) most = n, best = table->name;
+        transfer_close(&other.x);
+    }
+    return best;
+}
+
 static err_t refuse_missing(const import_t *m, const named_tensor_t *t)
 {
     char list[ERR_MESSAGE_MAX / 4];
-    const foreign_t *f = m->foreign;
     if (t->part != PART_TRUNK && has_trunk_only(m))
-        RAISE(ERR_DATA, "%s has only a trunk for %s, from which training can start%s%s", m->path,
-              m->x.graph->model, f ? ": " : "", f ? f->why : "");
+        RAISE(ERR_DATA, "%s has only a trunk for %s, from which training can start: no array '%s'", m->path,
+              m->x.graph->model, t->name);
     npz_list(m->file, list, sizeof list);
     if (!t->name[0]) return transfer_no_rule(&m->x, t);
     char prefix[WEIGHTS_PREFIX_MAX], other[NPZ_NAME_MAX];
-    if (!f && find_prefix(m, t->name, prefix, other))
+    if (find_prefix(m, t->name, prefix, other))
         RAISE(
             ERR_DATA,
             "%s has no array '%s' for %s of %s, but '%s%s'; '%s' is not left out, because other arrays, such as "
             "'%.200s', do not begin with it: write a file of the model's arrays alone, all with this prefix or none",
             m->path, t->name, t->param->name, m->x.graph->model, prefix, t->name, prefix, other);
-    RAISE(ERR_DATA, "%s has no array '%s' for %s of %s; it has %s; %s%s%s", m->path, t->name, t->param->name,
-          m->x.graph->model, list, f ? f->why : "try another name table",
-          f ? ": only its trunk can be used, by the name table " : "", f ? f->table : "");
+    const char *table = fitting_table(m);
+    RAISE(ERR_DATA, "%s has no array '%s' for %s of %s; it has %s; %s%s", m->path, t->name, t->param->name,
+          m->x.graph->model, list,
+          table ? "most of its names are those of --weights-names " : "try another name table",
+          table ? table : "");
 }
 
 /* Notes the first reason why the heads keep their initial values. */
@@ -312,11 +318,11 @@ static model_stem_t stem_of_array(const transfer_t *x, int i, const npy_t *array
 static err_t find_array(import_t *m, int i)
 {
     const named_tensor_t *t = &m->x.tensors[i];
-    bool may_lack = t->part == PART_HEAD || (m->trunk_only && t->part == PART_REST);
-    m->take[i] = has(m, t);
-    if (!m->take[i] && !may_lack) return refuse_missing(m, t);
+    m->take[i] = has(m, t) && (!m->trunk_only || t->part == PART_TRUNK);
+    if (m->trunk_only && t->part != PART_TRUNK) return ERR_OK;
+    if (!m->take[i] && t->part != PART_HEAD) return refuse_missing(m, t);
     if (!m->take[i]) {
-        if (!m->trunk_only) report_head(m, t, NULL);
+        report_head(m, t, NULL);
         return ERR_OK;
     }
     TRY(npz_describe(m->file, t->name, &m->arrays[i]));
@@ -332,14 +338,23 @@ static err_t find_array(import_t *m, int i)
     return ERR_OK;
 }
 
+/* The name of a tensor beside the trunk that the file lacks. */
+static const char *first_missing(const import_t *m)
+{
+    int i = 0;
+    while (i < m->x.n && (m->x.tensors[i].part == PART_TRUNK || has(m, &m->x.tensors[i]))) i++;
+    ASSERT(i < m->x.n);
+    return m->x.tensors[i].name;
+}
+
 err_t weights_import(const char *path, const char *names, const graph_t *graph, float *params, float *states,
                      weights_report_t *out)
 {
     import_t m = {.path = path, .report = out};
     const transfer_t *x = &m.x;
     float *theirs = NULL;
-    int64_t most = 0; /* values of a tensor */
-    bool heads = true;
+    int64_t most = 0;                     /* values of a tensor */
+    bool heads = true, has_other = false; /* has_other: arrays beside the trunk's */
     err_t err;
     *out = (weights_report_t){.n_taken = 0};
     TRY_OUT(err, import_open(&m, graph, names));
@@ -354,6 +369,7 @@ err_t weights_import(const char *path, const char *names, const graph_t *graph, 
     m.trunk_only = has_trunk_only(&m);
     for (int i = 0; i < x->n; i++) {
         TRY_OUT(err, find_array(&m, i));
+        has_other = has_other || (x->tensors[i].part != PART_TRUNK && has(&m, &x->tensors[i]));
         heads = heads && (m.take[i] || x->tensors[i].part != PART_HEAD);
     }
     for (int i = 0; i < x->n; i++) {
@@ -370,8 +386,9 @@ err_t weights_import(const char *path, const char *names, const graph_t *graph, 
     }
     if (m.trunk_only)
         snprintf(out->reinitialized, sizeof out->reinitialized,
-                 "only the trunk is imported, all other layers are reinitialized%s%s", m.foreign ? ": " : "",
-                 m.foreign ? m.foreign->why : "");
+                 "only the trunk is imported, all other layers are reinitialized%s%.100s%s",
+                 has_other ? ": the file has no '" : "", has_other ? first_missing(&m) : "",
+                 has_other ? "'" : "");
     out->n_unused = npz_count(m.file) - out->n_taken;
 out:
     mem_free(&theirs);
@@ -386,7 +403,7 @@ static err_t count_outputs(const import_t *m, int *out)
     for (int i = 0; i < m->x.graph->n_params; i++) {
         const named_tensor_t *t = &m->x.tensors[i];
         npy_t array;
-        if (t->layer != classifier || t->layout.n_letters > 0) continue;
+        if (t->layer != classifier || t->param->shape.n_dims != 1) continue;
         if (!has(m, t)) return refuse_missing(m, t);
         TRY(npz_describe(m->file, t->name, &array));
         int64_t n = shape_count(array.shape);
@@ -427,14 +444,51 @@ static bool has_group_norm(const import_t *m)
     return false;
 }
 
-err_t weights_find_form(const char *path, const char *names, const char *model,
-                        const model_options_t *options, weights_form_t *out)
+/* Whether all values of a state are `value` to within 5e-6; false: the file does not have it. */
+static err_t is_constant(const import_t *m, int state, float value, bool *out)
 {
-    const model_options_t plain = {.sample = options->sample, .n_classes = 1, .compute = DTYPE_F32};
+    const named_tensor_t *t = &m->x.tensors[m->x.graph->n_params + state];
+    const int64_t n = shape_count(t->layout.shape);
+    float *values = NULL;
+    npy_t array;
+    err_t err = ERR_OK;
+    *out = false;
+    if (!has(m, t)) return ERR_OK;
+    TRY(npz_describe(m->file, t->name, &array));
+    if (!shape_equal(array.shape, t->layout.shape)) return ERR_OK;
+    TRY(mem_new_array(n, sizeof *values, "weights", &values));
+    TRY_OUT(err, npz_read(m->file, t->name, &array, values));
+    *out = true;
+    for (int64_t i = 0; i < n; i++) *out = *out && fabsf(values[i] - value) < 5e-6f;
+out:
+    mem_free(&values);
+    return err;
+}
+
+static err_t find_detector_form(const import_t *m, model_form_t *out)
+{
+    const graph_t *g = m->x.graph;
+    int norm = 0, bias = 0; /* the first norm; the classifier's bias */
+    bool no_means, no_scales;
+    if (has_group_norm(m)) out->norm = GRAPH_NORM_GROUP;
+    out->heads = m->x.table.heads;
+    while (g->nodes[norm].desc.kind != OP_BATCH_NORM) norm++;
+    TRY(is_constant(m, g->nodes[norm].first_state, 0, &no_means));
+    TRY(is_constant(m, g->nodes[norm].first_state + 1, 1 - 1e-5f, &no_scales));
+    out->stride_1x1 = no_means && no_scales && out->heads != MODEL_HEADS_TORCHVISION;
+    while (m->x.tensors[bias].layer != transfer_classifier(g) || m->x.tensors[bias].param->shape.n_dims != 1)
+        bias++;
+    return has(m, &m->x.tensors[bias]) ? count_outputs(m, &out->n_outputs) : ERR_OK;
+}
+
+err_t weights_find_form(const char *path, const char *names, const char *model, shape_t sample,
+                        model_form_t *out)
+{
+    const model_options_t plain = {.sample = sample, .n_classes = 1, .compute = DTYPE_F32};
     import_t m = {.path = path};
     graph_t *graph;
     npy_t array;
-    *out = (weights_form_t){MODEL_STEM_AUTO, GRAPH_NORM_DEFAULT};
+    *out = (model_form_t){.n_outputs = 0};
     TRY(model_build(model, &plain, &graph));
     const int i = graph->nodes[0].first_param;
     err_t err = import_open(&m, graph, names);
@@ -442,7 +496,7 @@ err_t weights_find_form(const char *path, const char *names, const char *model,
         err = npz_describe(m.file, m.x.tensors[i].name, &array);
         if (err == ERR_OK) out->stem = stem_of_array(&m.x, i, &array);
     }
-    if (err == ERR_OK && model_detects(model) && has_group_norm(&m)) out->norm = GRAPH_NORM_GROUP;
+    if (err == ERR_OK && model_detects(model)) err = find_detector_form(&m, out);
     import_close(&m);
     graph_free(&graph);
     return err;
@@ -497,6 +551,7 @@ err_t weights_export(const char *path, const char *names, const graph_t *graph, 
     if (!npz && !fs_has_suffix(path, ".h5") && !fs_has_suffix(path, ".hdf5"))
         RAISE(ERR_USAGE, "invalid output file '%s': expected a name that ends in .npz, .h5 or .hdf5", path);
     TRY_OUT(err, transfer_open(graph, names, &x));
+    TRY_OUT(err, transfer_check_heads(&x));
     for (int i = 0; i < x.n; i++) {
         if (!x.tensors[i].name[0]) TRY_OUT(err, transfer_no_rule(&x, &x.tensors[i]));
         n_values += shape_count(x.tensors[i].layout.shape);

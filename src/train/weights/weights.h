@@ -20,9 +20,8 @@ typedef struct weights_report {
  *
  *   heads     the classifier's last layer, a detector's layers with outputs per class, if the file lacks one of
  *             them or has it for another number of classes
- *   all but the trunk (layers "backbone.body.…"), if the file has the trunk only: that of a detector, or a
- *             classifier. The heads of Detectron2's and TensorPack's detectors are not read, as they compute
- *             something else
+ *   all but the trunk (layers "backbone.body.…"), if the file has the trunk only, of a detector or a classifier; or,
+ *             by a table of Detectron2's or TensorPack's, a trunk with heads of another kind, such as a cascade's
  *
  *   names   a name table, as in name_table_read
  *
@@ -42,18 +41,11 @@ typedef struct weights_note {
 } weights_note_t;
 void weights_read_note(const char *path, weights_note_t *out);
 
-/* The network that the file's weights are of, as far as the graph leaves it open, whatever its own.
+/* The form of the network that the file's weights are of.
  *
- *   stem  of a ResNet; MODEL_STEM_AUTO: the file has neither
- *   norm  GRAPH_NORM_GROUP, where norms of a detector have no running statistics; otherwise GRAPH_NORM_DEFAULT */
-typedef struct weights_form {
-    model_stem_t stem;
-    graph_norm_t norm;
-} weights_form_t;
-
-/* Asks a file for the form of a model with these options. */
-err_t weights_find_form(const char *path, const char *names, const char *model,
-                        const model_options_t *options, weights_form_t *out);
+ *   sample  model_options_t's */
+err_t weights_find_form(const char *path, const char *names, const char *model, shape_t sample,
+                        model_form_t *out);
 
 /* ERR_DATA if the file holds weights, but in another program's format, with the Python that converts it: PyTorch's,
  * safetensors, a pickle, HDF5 that is not dptrain's. Anything else is left to its reader. */
