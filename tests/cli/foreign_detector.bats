@@ -88,6 +88,11 @@ finds_its_own() { # STYLE NAMES
     grep -q "heads tensorpack" said
     "$dptrain" predict run ids/val2017/0.png --device cpu | tee said
     grep -q "81 classes: the background, and 80 categories by their rows" said
+    # 64.5 pixels are 65.
+    small=(--min-size 43 --max-size 96 --canvas exact --device cpu)
+    "$dptrain" predict run ids/val2017/0.png "${small[@]}" | grep "^canvases *64x96 "
+    "$dptrain" predict "$weights" ids/val2017/0.png --model maskrcnn_resnet18_fpn --weights-names tensorpack "${small[@]}" |
+        grep "^canvases *64x96 "
     # Names of another program are told apart.
     run "$dptrain" eval "$weights" --data ids --model maskrcnn_resnet18_fpn "${sizes[@]}"
     echo "$output"

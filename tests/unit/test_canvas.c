@@ -64,13 +64,18 @@ static void test_sizes(void)
         {333, 500, 800, 1201}, {213, 640, 443, 1333}, {640, 100, 1333, 208}, {100, 4000, 33, 1333},
         {305, 500, 799, 1311}, {322, 500, 799, 1242}, {334, 500, 799, 1197},
     };
-    const canvases_t c = make(800, 1333, "auto");
+    /* int(side · scale + 0.5) */
+    static const int64_t nearest[][2] = {{800, 1067}, {800, 1199}, {1199, 800}, {1067, 800},
+                                         {800, 1201}, {444, 1333}, {1333, 208}, {33, 1333},
+                                         {800, 1311}, {800, 1242}, {800, 1198}};
+    canvases_t c = make(800, 1333, "auto");
     bool same = true;
-    for (int64_t i = 0; i < COUNT(sizes); i++) {
+    for (int64_t k = 0; k < 2 * COUNT(sizes); k++) {
+        const int64_t i = k / 2, *wanted = k % 2 ? nearest[i] : sizes[i] + 2;
         canvas_place_t place;
+        c.nearest = k % 2;
         const err_t err = canvas_place(&c, (map_size_t){sizes[i][0], sizes[i][1]}, "a.png", &place);
-        same =
-            same && err == ERR_OK && place.scaled.height == sizes[i][2] && place.scaled.width == sizes[i][3];
+        same = same && err == ERR_OK && place.scaled.height == wanted[0] && place.scaled.width == wanted[1];
         same = same && place.canvas.height >= place.scaled.height && place.canvas.width >= place.scaled.width;
     }
     OK(same, "images get torchvision's sizes, and a canvas that holds them");

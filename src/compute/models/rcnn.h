@@ -10,6 +10,7 @@
  *                                  rounded down
  *   a region, an object has        0.001, 0.01 pixels    any width and height
  *   a mask is drawn                in whole pixels       from 0.5 on at the pixels' centres
+ *   a resized image has            the pixels below      the nearest number of pixels
  *
  * Layers have the names of torchvision's state_dict. Proposals, detections and training targets are computed outside
  * of the graph.

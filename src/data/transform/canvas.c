@@ -144,8 +144,9 @@ static map_size_t scaled_size(const canvases_t *c, int64_t min_size, map_size_t 
     const int64_t shorter = image.height < image.width ? image.height : image.width,
                   longer = image.height < image.width ? image.width : image.height;
     const double scale = fmin((double)min_size / (double)shorter, (double)c->max_size / (double)longer);
-    return (map_size_t){(int64_t)fmax(floor((double)image.height * scale), 1),
-                        (int64_t)fmax(floor((double)image.width * scale), 1)};
+    const double half = c->nearest ? 0.5 : 0;
+    return (map_size_t){(int64_t)fmax(floor((double)image.height * scale + half), 1),
+                        (int64_t)fmax(floor((double)image.width * scale + half), 1)};
 }
 
 static err_t check_image(map_size_t image, const char *name)

@@ -39,6 +39,8 @@ typedef struct canvases {
     int n_min_sizes;
     int64_t min_sizes[CANVAS_MAX_SIZES]; /* ascending; training draws one per image and epoch */
     bool exact;
+    bool
+        nearest; /* resized images have the nearest number of pixels, otherwise the next below; set by the opener */
     int n;
     map_size_t size[CANVAS_MAX];
 } canvases_t;
@@ -61,7 +63,8 @@ typedef struct canvas_place {
     map_size_t scaled; /* the part of the canvas that it fills */
 } canvas_place_t;
 
-/* The image's size times min(min_size / shorter side, max_size / longer side), rounded down as in torchvision.
+/* The image's size times min(min_size / shorter side, max_size / longer side), rounded down as in torchvision, or to the
+ * nearest as in TensorPack and Detectron2.
  *
  *   name  for messages
  *

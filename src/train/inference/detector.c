@@ -21,6 +21,7 @@
 #include "train/inference/trained_model.h"
 #include "train/start/choose.h"
 #include "train/start/options.h"
+#include "train/weights/weights.h"
 
 typedef struct detector_run {
     const inference_options_t *options;
@@ -97,6 +98,7 @@ static err_t choose_canvases(detector_run_t *run)
 {
     const trained_model_t *model = run->model;
     const inference_options_t *o = run->options;
+    model_heads_t heads = model->about.build.heads; /* of weights, which are read later, their names' */
     canvas_options_t chosen = o->canvas, saved;
     opt_group_t to = {"", canvas_option_table, n_canvas_options, &chosen, 0}, from = to;
     char *storage = NULL;
@@ -105,7 +107,9 @@ static err_t choose_canvases(detector_run_t *run)
     if (model->options) TRY_OUT(err, train_options_canvas(model->options, &saved, &storage));
     for (int i = 0; i < to.n && model->options; i++)
         if (!(o->canvas_given >> i & 1)) opt_copy(&to, &from, i);
+    if (model->about.weights) TRY_OUT(err, weights_find_heads(o->weights.names, &heads));
     err = canvases_new(&chosen, &run->canvases);
+    run->canvases.nearest = heads != MODEL_HEADS_TORCHVISION;
     if (err == ERR_OK && run->canvases.exact)
         run->canvases.min_sizes[0] = run->canvases.min_size, run->canvases.n_min_sizes = 1; /* evaluation's */
 out:

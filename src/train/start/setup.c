@@ -61,6 +61,7 @@ err_t train_open_input(trainer_t *t)
     input->transform = transform_settings(&options->transform);
     if (options->kind->transform) err = options->kind->transform(&options->detect, &input->transform);
     input->transform.n_outputs = t->task.run.form.n_outputs;
+    input->transform.canvases.nearest = t->task.run.form.heads != MODEL_HEADS_TORCHVISION;
     input->transform.list = list_rules(&options->loader.list, options->loader.max_bad);
     if (err == ERR_OK) err = bad_open(options->loader.max_bad, &input->bad);
     TRY(comm_agree(comm, err, "opening data"));

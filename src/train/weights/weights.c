@@ -502,6 +502,16 @@ err_t weights_find_form(const char *path, const char *names, const char *model, 
     return err;
 }
 
+err_t weights_find_heads(const char *names, model_heads_t *out)
+{
+    name_table_t *table;
+    TRY(mem_new(sizeof *table, "a name table", &table));
+    const err_t err = name_table_read(names, table);
+    *out = table->heads;
+    mem_free(&table);
+    return err;
+}
+
 err_t weights_count_classes(const char *path, const char *names, const graph_t *graph, int *out)
 {
     import_t m = {.path = path};

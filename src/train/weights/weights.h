@@ -47,6 +47,9 @@ void weights_read_note(const char *path, weights_note_t *out);
 err_t weights_find_form(const char *path, const char *names, const char *model, shape_t sample,
                         model_form_t *out);
 
+/* As whose detectors the files of a name table compute. ERR_USAGE as name_table_read. */
+err_t weights_find_heads(const char *names, model_heads_t *out);
+
 /* ERR_DATA if the file holds weights, but in another program's format, with the Python that converts it: PyTorch's,
  * safetensors, a pickle, HDF5 that is not dptrain's. Anything else is left to its reader. */
 err_t weights_check_file(const char *path);
