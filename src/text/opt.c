@@ -25,11 +25,16 @@ void opt_join(const char *const *list, const char *separator, char *out, size_t 
         used += (size_t)snprintf(out + used, n_bytes - used, "%s%s", used ? separator : "", *list);
 }
 
+int opt_index(const char *const *list, const char *word)
+{
+    for (int i = 0; list[i]; i++)
+        if (strcmp(list[i], word) == 0) return i;
+    return -1;
+}
+
 bool opt_listed(const char *const *list, const char *word)
 {
-    for (; list && *list; list++)
-        if (strcmp(*list, word) == 0) return true;
-    return false;
+    return list && opt_index(list, word) >= 0;
 }
 
 bool opt_is_among(const char *word, const char *words)

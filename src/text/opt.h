@@ -108,7 +108,9 @@ err_t opt_config_write(const opt_group_t *groups, int n_groups, const char *cons
 /* Joins the words of a NULL-terminated list. */
 void opt_join(const char *const *list, const char *separator, char *out, size_t n_bytes);
 
-/* Whether `word` is in the NULL-terminated list. */
+/* The index of `word` in the NULL-terminated list; -1: it is not there. */
+int opt_index(const char *const *list, const char *word);
+/* Whether it is there; false for a list that is NULL. */
 bool opt_listed(const char *const *list, const char *word);
 
 /* Parses a number with s, m, h or d, such as 6h. False if invalid, or not above 0. */

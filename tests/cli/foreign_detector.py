@@ -74,19 +74,26 @@ def logical(style):
     return out
 
 
+def numbered(ours, theirs, first):
+    return {f"{ours}{i}": f"{theirs}{i + first}" for i in range(4)}
+
+
+DETECTRON2 = {"stem": "backbone.bottom_up.stem.conv1", "rpn": "proposal_generator.rpn_head.conv",
+              "rpn.logits": "proposal_generator.rpn_head.objectness_logits",
+              "rpn.deltas": "proposal_generator.rpn_head.anchor_deltas", "fc1": "roi_heads.box_head.fc1",
+              "fc2": "roi_heads.box_head.fc2", "class": "roi_heads.box_predictor.cls_score",
+              "box": "roi_heads.box_predictor.bbox_pred", "deconv": "roi_heads.mask_head.deconv",
+              "mask": "roi_heads.mask_head.predictor", **numbered("lateral", "backbone.fpn_lateral", 2),
+              **numbered("output", "backbone.fpn_output", 2), **numbered("mask", "roi_heads.mask_head.mask_fcn", 1)}
+TENSORPACK = {"stem": "conv0", "rpn": "rpn/conv0", "rpn.logits": "rpn/class", "rpn.deltas": "rpn/box", "fc1": "fastrcnn/fc6",
+              "fc2": "fastrcnn/fc7", "class": "fastrcnn/outputs/class", "box": "fastrcnn/outputs/box",
+              "deconv": "maskrcnn/deconv", "mask": "maskrcnn/conv", **numbered("lateral", "fpn/lateral_1x1_c", 2),
+              **numbered("output", "fpn/posthoc_3x3_p", 2), **numbered("mask", "maskrcnn/fcn", 0)}
+
+
 def detectron2_name(name):
-    fixed = {"stem": "backbone.bottom_up.stem.conv1", "rpn": "proposal_generator.rpn_head.conv",
-             "rpn.logits": "proposal_generator.rpn_head.objectness_logits",
-             "rpn.deltas": "proposal_generator.rpn_head.anchor_deltas", "fc1": "roi_heads.box_head.fc1",
-             "fc2": "roi_heads.box_head.fc2", "class": "roi_heads.box_predictor.cls_score",
-             "box": "roi_heads.box_predictor.bbox_pred", "deconv": "roi_heads.mask_head.deconv",
-             "mask": "roi_heads.mask_head.predictor"}
-    if name in fixed:
-        return fixed[name]
-    for start, theirs, first in (("lateral", "backbone.fpn_lateral", 2), ("output", "backbone.fpn_output", 2),
-                                 ("mask", "roi_heads.mask_head.mask_fcn", 1)):
-        if name.startswith(start):
-            return theirs + str(int(name[len(start):]) + first)
+    if name in DETECTRON2:
+        return DETECTRON2[name]
     stage, block, layer = name.split(".")
     return f"backbone.bottom_up.res{int(stage) + 2}.{block}." + (layer if layer == "shortcut" else "conv" + layer)
 
@@ -110,15 +117,8 @@ def detectron2_file(arrays):
 
 
 def tensorpack_name(name):
-    fixed = {"stem": "conv0", "rpn": "rpn/conv0", "rpn.logits": "rpn/class", "rpn.deltas": "rpn/box", "fc1": "fastrcnn/fc6",
-             "fc2": "fastrcnn/fc7", "class": "fastrcnn/outputs/class", "box": "fastrcnn/outputs/box",
-             "deconv": "maskrcnn/deconv", "mask": "maskrcnn/conv"}
-    if name in fixed:
-        return fixed[name]
-    for start, theirs, first in (("lateral", "fpn/lateral_1x1_c", 2), ("output", "fpn/posthoc_3x3_p", 2),
-                                 ("mask", "maskrcnn/fcn", 0)):
-        if name.startswith(start):
-            return theirs + str(int(name[len(start):]) + first)
+    if name in TENSORPACK:
+        return TENSORPACK[name]
     stage, block, layer = name.split(".")
     return f"group{stage}/block{block}/conv{layer}"
 

@@ -7,6 +7,7 @@
 
 #include "base/mem.h"
 #include "compute/models/model.h"
+#include "text/opt.h"
 #include "train/weights/weights.h"
 
 static void enlarge_heads(const graph_t *g, float *params)
@@ -40,9 +41,8 @@ out:
 
 int main(int n, char **words)
 {
-    int heads = MODEL_HEADS_TORCHVISION;
-    while (n == 5 && model_heads[heads] && strcmp(model_heads[heads], words[4]) != 0) heads++;
-    if (n < 4 || n > 5 || !model_heads[heads]) {
+    const int heads = n == 5 ? opt_index(model_heads, words[4]) : MODEL_HEADS_TORCHVISION;
+    if (n < 4 || n > 5 || heads < 0) {
         fprintf(stderr, "usage: detector_weights MODEL CLASSES FILE.npz [HEADS]\n");
         return ERR_USAGE;
     }

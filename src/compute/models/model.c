@@ -1,23 +1,21 @@
 /* SPDX-License-Identifier: MIT */
-/* Names of --precision, --norm, --stem and heads, and the loss layer that every builder ends with. The table of models is in
- * registry.c. */
+/* Names of --precision, --norm, --stem and heads, and the loss layer that every builder ends with. The table of models
+ * is in registry.c. */
 #include "compute/models/model.h"
 
 #include <string.h>
 
 #include "compute/graph/layers.h"
+#include "text/opt.h"
 
 static const dtype_t computes[] = {DTYPE_F32, DTYPE_TF32, DTYPE_BF16};
 const char *const model_precisions[] = {"fp32", "tf32", "bf16", NULL};
 
 bool model_compute(const char *precision, dtype_t *out)
 {
-    for (int i = 0; model_precisions[i]; i++)
-        if (strcmp(model_precisions[i], precision) == 0) {
-            *out = computes[i];
-            return true;
-        }
-    return false;
+    const int i = opt_index(model_precisions, precision);
+    if (i >= 0) *out = computes[i];
+    return i >= 0;
 }
 
 const char *model_precision(dtype_t compute)
@@ -32,9 +30,8 @@ const char *const model_norms[] = {"auto", "frozen", "batch", "group", NULL};
 
 graph_norm_t model_norm(const char *name)
 {
-    int i = 0;
-    while (model_norms[i] && strcmp(model_norms[i], name) != 0) i++;
-    ASSERT(model_norms[i]);
+    const int i = opt_index(model_norms, name);
+    ASSERT(i >= 0);
     return (graph_norm_t)i;
 }
 
@@ -44,9 +41,8 @@ const char *const model_stems[] = {"auto", "imagenet", "small", NULL};
 
 model_stem_t model_stem(const char *name)
 {
-    int i = 0;
-    while (model_stems[i] && strcmp(model_stems[i], name) != 0) i++;
-    ASSERT(model_stems[i]);
+    const int i = opt_index(model_stems, name);
+    ASSERT(i >= 0);
     return (model_stem_t)i;
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* ResNet-18 and ResNet-50: He, Zhang, Ren, Sun, "Deep residual learning for image recognition", 2016, as
- * trained today: bottlenecks have their stride in the 3×3 convolution (v1.5), unless asked otherwise. Names and initial values are
- * torchvision's.
+ * trained today: bottlenecks have their stride in the 3×3 convolution (v1.5), unless asked otherwise. Names and initial
+ * values are torchvision's.
  *
  * model.h has the stems. */
 #include <stdio.h>

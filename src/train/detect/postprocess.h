@@ -52,8 +52,8 @@ err_t proposals_new(const proposals_options_t *options, int64_t n_cells, proposa
 void proposals_free(proposals_t *proposals);
 
 /* filter_proposals: per level the `before` best by logit; decoded, clipped to the image, less than 1e-3 pixels wide or
- * high (aligned: empty ones) left out; suppressed within their level; of all levels the `after` best by probability, of equal ones the one
- * of the lower level, then of the larger logit.
+ * high (aligned: empty ones) left out; suppressed within their level; of all levels the `after` best by probability, of
+ * equal ones the one of the lower level, then of the larger logit.
  *
  *   levels  [PROPOSALS_LEVELS], the finest first
  *   canvas  of the network's input; image: the part of it that the image fills

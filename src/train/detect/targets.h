@@ -106,9 +106,9 @@ typedef struct mask_target {
 void mask_target_free(mask_target_t *target);
 
 /* The part of an object's mask in a region, as target of the mask head: project_masks_on_boxes of masks that
- * transform.py resizes with the image. RoIAlign (as many samples as the bin has pixels, rounded up) of
- * the mask, which is resized to `scaled` by the nearest pixel. It is separable: two small products of interpolation
- * weights with the mask.
+ * transform.py resizes with the image. RoIAlign (as many samples as the bin has pixels, rounded up) of the mask, which
+ * is resized to `scaled` by the nearest pixel. It is separable: two small products of interpolation weights with the
+ * mask.
  *
  *   image   the size of the image that the mask belongs to
  *   scaled  its size on the canvas

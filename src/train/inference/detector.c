@@ -310,8 +310,8 @@ static err_t open_data(detector_run_t *run)
     TRY(comm_agree(run->comm, err, "reading the weights"));
     if (weights) TRY(trained_share(run->comm, run->runtime->backend, run->model));
     err = map_categories(run, source->categories, source->n_categories, source->path);
-    TRY(comm_agree(run->comm, err, "reading the weights"));
-    return comm_agree(run->comm, choose_masks(run, o->score), "reading the weights");
+    if (err == ERR_OK) err = choose_masks(run, o->score);
+    return comm_agree(run->comm, err, "reading the weights");
 }
 
 static const double overlap = 0.5;

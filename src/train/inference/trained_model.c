@@ -198,6 +198,7 @@ static err_t choose_form(const char *path, const weights_options_t *options, tra
     about->build.norm = form.norm;
     about->build.heads = form.heads;
     about->build.stride_1x1 = form.stride_1x1;
+    if (about->build.n_classes == 0) about->build.n_classes = form.n_outputs;
     return ERR_OK;
 }
 
@@ -230,6 +231,7 @@ static err_t describe_weights(const char *path, const weights_options_t *options
         int n = 0;
         TRY(choose_form(path, options, about));
         if (info->transform[0]) describe_input(options, about);
+        if (info->n_classes == 0 && about->build.n_classes > 0) return ERR_OK; /* a detector's */
         if (info->n_classes == 0) return count_classes(path, options, about, &about->build.n_classes);
         /* Of digits not all may be among the labels. Weights of another model are left to their import. */
         if (strcmp(info->kind, "idx") == 0 && !info->class_names &&

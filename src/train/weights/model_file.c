@@ -229,9 +229,8 @@ static err_t read_name(const checkpoint_t *checkpoint, const char *attr, const c
     const char *name;
     if (!checkpoint_find_attr(checkpoint, attr)) return ERR_OK;
     TRY(checkpoint_get_text(checkpoint, attr, &name));
-    if (!opt_listed(names, name))
-        RAISE(ERR_DATA, "%s: unknown %s '%s'", checkpoint_path(checkpoint), attr, name);
-    for (*out = 0; strcmp(names[*out], name) != 0;) ++*out;
+    *out = opt_index(names, name);
+    if (*out < 0) RAISE(ERR_DATA, "%s: unknown %s '%s'", checkpoint_path(checkpoint), attr, name);
     return ERR_OK;
 }
 

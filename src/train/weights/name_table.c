@@ -9,6 +9,7 @@
 
 #include "base/fs.h"
 #include "base/mem.h"
+#include "text/opt.h"
 
 enum { TEXT_MAX = 1 << 16, N_LETTERS = 26, NUMBER_DIGITS = 4 };
 
@@ -129,14 +130,6 @@ static bool is_layout(const char *text)
            strchr(text, 'I');
 }
 
-/* The index of a word in a list that NULL ends; -1: it is not there. */
-static int index_of(const char *const *list, const char *word)
-{
-    for (int i = 0; list[i]; i++)
-        if (strcmp(list[i], word) == 0) return i;
-    return -1;
-}
-
 /* Reads a setting such as "layout OIHW". False: the line is a rule. */
 static bool read_setting(name_table_t *table, const char *key, const char *value, const char **wrong)
 {
@@ -145,7 +138,7 @@ static bool read_setting(name_table_t *table, const char *key, const char *value
                              *const backgrounds[] = {"logits", "deltas", "masks", NULL},
                              *const places[] = {"first", "last", "none", NULL};
     char *const layout_of[] = {table->layout, table->flat, table->deconv};
-    const int layout = index_of(layouts, key), background = index_of(backgrounds, key);
+    const int layout = opt_index(layouts, key), background = opt_index(backgrounds, key);
     int found = 0;
     if (layout >= 0) {
         if (!is_layout(value))
@@ -153,12 +146,12 @@ static bool read_setting(name_table_t *table, const char *key, const char *value
         else
             strcpy(layout_of[layout], value);
     } else if (background >= 0) {
-        found = index_of(places, value);
+        found = opt_index(places, value);
         if (found < 0 || (background == 0 && found == BACKGROUND_NONE))
             *wrong = "invalid place of the background: expected first, last, or, but for logits, none";
         table->background[HEAD_LOGITS + background] = (background_t)found;
     } else if (strcmp(key, "input") == 0) {
-        found = index_of(inputs, value);
+        found = opt_index(inputs, value);
         if (found < 0) *wrong = "invalid input: expected RGB or BGR";
         table->bgr = found == 1;
     } else if (strcmp(key, "ending") == 0) {
@@ -167,7 +160,7 @@ static bool read_setting(name_table_t *table, const char *key, const char *value
         else
             strcpy(table->ending, value);
     } else if (strcmp(key, "heads") == 0) {
-        found = index_of(model_heads, value);
+        found = opt_index(model_heads, value);
         if (found < 0) *wrong = "invalid heads: expected torchvision, tensorpack or detectron2";
         table->heads = (model_heads_t)found;
     } else {

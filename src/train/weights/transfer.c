@@ -37,10 +37,9 @@ static head_output_t head_of(const graph_t *g, const graph_node_t *layer)
 /* The layout of a layer's parameter under the table, or of a state (node NULL). ERR_USAGE if the table's layout
  * cannot represent it. */
 static err_t tensor_layout(const transfer_t *x, const graph_param_t *p, const graph_node_t *node,
-                           tensor_layout_t *t)
+                           head_output_t head, tensor_layout_t *t)
 {
     const name_table_t *table = &x->table;
-    const head_output_t head = head_of(x->graph, node);
     *t = (tensor_layout_t){.shape = p->shape};
     if (head < HEAD_OUTPUTS) {
         t->background = table->background[head];
@@ -137,11 +136,11 @@ static void permute(const tensor_layout_t *t, bool fortran, const float *from, f
             for (int64_t c = 0; c < d[2]; c++)
                 for (int64_t e = 0; e < d[3]; e++, k++) {
                     const int64_t theirs = first + a * s[0] + b * s[1] + c * s[2] + e * s[3];
-                    const float scale = t->scaled ? (float)(255 * norm.std[e]) : 1;
-                    if (import)
-                        to[k] = from[theirs] * scale;
-                    else
-                        to[theirs] = from[k] / scale;
+                    float *value = &to[import ? k : theirs];
+                    *value = from[import ? theirs : k];
+                    if (!t->scaled) continue;
+                    const float scale = (float)(255 * norm.std[e]);
+                    *value = import ? *value * scale : *value / scale;
                 }
     }
 }
@@ -169,12 +168,6 @@ static const char *alone(const char *name)
     return strncmp(name, TRANSFER_TRUNK, n) == 0 ? name + n : NULL;
 }
 
-static model_part_t part_of(const graph_t *g, const named_tensor_t *t)
-{
-    if (alone(t->param->name)) return PART_TRUNK;
-    return head_of(g, t->layer) < HEAD_OUTPUTS ? PART_HEAD : PART_REST;
-}
-
 /* Refuses two tensors of the model under one name in the file. */
 static err_t check_names_differ(const transfer_t *x)
 {
@@ -190,10 +183,11 @@ static err_t check_names_differ(const transfer_t *x)
 static err_t add_tensor(transfer_t *x, const graph_param_t *p, const graph_node_t *layer)
 {
     named_tensor_t *t = &x->tensors[x->n++];
+    const head_output_t head = head_of(x->graph, layer);
     *t = (named_tensor_t){.param = p, .layer = layer};
-    t->part = part_of(x->graph, t);
+    t->part = alone(p->name) ? PART_TRUNK : head < HEAD_OUTPUTS ? PART_HEAD : PART_REST;
     if (!name_table_find(&x->table, p->name, 0, t->name)) t->name[0] = '\0';
-    return tensor_layout(x, p, layer, &t->layout);
+    return tensor_layout(x, p, layer, head, &t->layout);
 }
 
 err_t transfer_open(const graph_t *g, const char *names, transfer_t *x)

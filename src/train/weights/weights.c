@@ -236,7 +236,8 @@ static bool find_prefix(const import_t *m, const char *wanted, char prefix[WEIGH
     return false;
 }
 
-/* The built-in table by which the file has more of the model's arrays than by the one given, at least a quarter; NULL: none. */
+/* The built-in table by which the file has more of the model's arrays than by the one given, at least a quarter; NULL:
+ * none. */
 static const char *fitting_table(const import_t *m)
 {
     const char *best = NULL;
@@ -353,8 +354,8 @@ err_t weights_import(const char *path, const char *names, const graph_t *graph, 
     import_t m = {.path = path, .report = out};
     const transfer_t *x = &m.x;
     float *theirs = NULL;
-    int64_t most = 0;                     /* values of a tensor */
-    bool heads = true, has_other = false; /* has_other: arrays beside the trunk's */
+    int64_t most = 0; /* values of a tensor */
+    bool heads = true;
     err_t err;
     *out = (weights_report_t){.n_taken = 0};
     TRY_OUT(err, import_open(&m, graph, names));
@@ -369,7 +370,6 @@ err_t weights_import(const char *path, const char *names, const graph_t *graph, 
     m.trunk_only = has_trunk_only(&m);
     for (int i = 0; i < x->n; i++) {
         TRY_OUT(err, find_array(&m, i));
-        has_other = has_other || (x->tensors[i].part != PART_TRUNK && has(&m, &x->tensors[i]));
         heads = heads && (m.take[i] || x->tensors[i].part != PART_HEAD);
     }
     for (int i = 0; i < x->n; i++) {
@@ -384,11 +384,12 @@ err_t weights_import(const char *path, const char *names, const graph_t *graph, 
                       (i < x->graph->n_params ? params : states) + t->param->offset);
         out->n_taken++;
     }
-    if (m.trunk_only)
+    if (m.trunk_only) {
+        const bool others = count_found(&m) > out->n_taken; /* heads of another kind */
         snprintf(out->reinitialized, sizeof out->reinitialized,
                  "only the trunk is imported, all other layers are reinitialized%s%.100s%s",
-                 has_other ? ": the file has no '" : "", has_other ? first_missing(&m) : "",
-                 has_other ? "'" : "");
+                 others ? ": the file has no '" : "", others ? first_missing(&m) : "", others ? "'" : "");
+    }
     out->n_unused = npz_count(m.file) - out->n_taken;
 out:
     mem_free(&theirs);
@@ -396,25 +397,32 @@ out:
     return err;
 }
 
-/* From the classifier's bias, whose only dimension is the classes. */
-static err_t count_outputs(const import_t *m, int *out)
+/* The classifier's bias, whose only dimension is the classes; NULL: it has none. */
+static const named_tensor_t *classifier_bias(const import_t *m)
 {
     const graph_node_t *classifier = transfer_classifier(m->x.graph);
     for (int i = 0; i < m->x.graph->n_params; i++) {
         const named_tensor_t *t = &m->x.tensors[i];
-        npy_t array;
-        if (t->layer != classifier || t->param->shape.n_dims != 1) continue;
-        if (!has(m, t)) return refuse_missing(m, t);
-        TRY(npz_describe(m->file, t->name, &array));
-        int64_t n = shape_count(array.shape);
-        if (array.shape.n_dims != 1 || n < 1 || n > 1 << 24)
-            RAISE(ERR_DATA, "%s: array '%s' is %s, not one value per class", m->path, t->name,
-                  shape_format(array.shape).text);
-        *out = (int)n;
-        return ERR_OK;
+        if (t->layer == classifier && t->param->shape.n_dims == 1) return t;
     }
-    RAISE(ERR_USAGE, "the classifier of %s has no bias, so its number of classes is unknown; give --data",
-          m->x.graph->model);
+    return NULL;
+}
+
+static err_t count_outputs(const import_t *m, int *out)
+{
+    const named_tensor_t *t = classifier_bias(m);
+    npy_t array;
+    if (!t)
+        RAISE(ERR_USAGE, "the classifier of %s has no bias, so its number of classes is unknown; give --data",
+              m->x.graph->model);
+    if (!has(m, t)) return refuse_missing(m, t);
+    TRY(npz_describe(m->file, t->name, &array));
+    int64_t n = shape_count(array.shape);
+    if (array.shape.n_dims != 1 || n < 1 || n > 1 << 24)
+        RAISE(ERR_DATA, "%s: array '%s' is %s, not one value per class", m->path, t->name,
+              shape_format(array.shape).text);
+    *out = (int)n;
+    return ERR_OK;
 }
 
 void weights_read_note(const char *path, weights_note_t *out)
@@ -468,17 +476,17 @@ out:
 static err_t find_detector_form(const import_t *m, model_form_t *out)
 {
     const graph_t *g = m->x.graph;
-    int norm = 0, bias = 0; /* the first norm; the classifier's bias */
+    int norm = 0; /* the first */
     bool no_means, no_scales;
     if (has_group_norm(m)) out->norm = GRAPH_NORM_GROUP;
     out->heads = m->x.table.heads;
     while (g->nodes[norm].desc.kind != OP_BATCH_NORM) norm++;
-    TRY(is_constant(m, g->nodes[norm].first_state, 0, &no_means));
-    TRY(is_constant(m, g->nodes[norm].first_state + 1, 1 - 1e-5f, &no_scales));
-    out->stride_1x1 = no_means && no_scales && out->heads != MODEL_HEADS_TORCHVISION;
-    while (m->x.tensors[bias].layer != transfer_classifier(g) || m->x.tensors[bias].param->shape.n_dims != 1)
-        bias++;
-    return has(m, &m->x.tensors[bias]) ? count_outputs(m, &out->n_outputs) : ERR_OK;
+    if (out->heads != MODEL_HEADS_TORCHVISION) {
+        TRY(is_constant(m, g->nodes[norm].first_state, 0, &no_means));
+        TRY(is_constant(m, g->nodes[norm].first_state + 1, 1 - 1e-5f, &no_scales));
+        out->stride_1x1 = no_means && no_scales;
+    }
+    return has(m, classifier_bias(m)) ? count_outputs(m, &out->n_outputs) : ERR_OK;
 }
 
 err_t weights_find_form(const char *path, const char *names, const char *model, shape_t sample,
