@@ -61,7 +61,7 @@ static err_t build(const char *name, const model_options_t *options, graph_t **o
     TRY(graph_new(name, out));
     graph_input(*out, "image", options->sample, DTYPE_F32);
     (*out)->norm = GRAPH_NORM_FROZEN;
-    model->build(*out, options);
+    model_add_layers(model, *out, options);
     for (int i = 0; i < RCNN_LEVELS; i++)
         for (int n = 0; n < (*out)->n_nodes; n++)
             if (strcmp((*out)->nodes[n].name, maps[i][0]) == 0)

@@ -93,8 +93,8 @@ offers() { # EXPECTED WORDS...
     offers 'auto cpu cuda ref' dptrain train --device ''
     offers 'cpu cuda' dptrain train --device = c
     offers 'auto cpu cuda ref' dptrain --model lenet5 --device =
-    offers 'resnet18 resnet50' dptrain info --model res
-    offers 'resnet18 resnet50' dptrain bench step --step-model res
+    offers 'resnet101 resnet152 resnet18 resnet34 resnet50' dptrain info --model res
+    offers 'resnet101 resnet152 resnet18 resnet34 resnet50' dptrain bench step --step-model res
     offers 'auto compare.jsonl none rules.txt runs' dptrain train --resume ''
     offers 'runs' dptrain train --out ''
     offers '' dptrain train --batch ''

@@ -215,7 +215,7 @@ static graph_t *build(void)
     must(graph_new("maskrcnn_resnet18_fpn", &g), "a graph");
     graph_input(g, "image", options.sample, DTYPE_F32);
     g->norm = GRAPH_NORM_FROZEN;
-    model->build(g, &options);
+    model_add_layers(model, g, &options);
     for (int i = 0; i < RCNN_LEVELS; i++)
         for (int n = 0; n < g->n_nodes; n++)
             if (strcmp(g->nodes[n].name, maps[i][0]) == 0) graph_output(g, maps[i][1], g->nodes[n].output[0]);

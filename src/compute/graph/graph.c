@@ -11,7 +11,7 @@
 #include "base/rng.h"
 
 /* ---- Building ---- */
-enum { MAX_NODES = 512, MAX_VALUES = GRAPH_MAX_INPUTS + MAX_NODES * OP_MAX_OUTPUTS };
+enum { MAX_NODES = 1024, MAX_VALUES = GRAPH_MAX_INPUTS + MAX_NODES * OP_MAX_OUTPUTS };
 
 err_t graph_new(const char *model, graph_t **out)
 {

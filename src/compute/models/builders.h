@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* For builders: the functions listed in registry.c, and the trunk of ResNet-18 and ResNet-50, of which classifiers and
- * detectors are built. */
+/* For builders: the functions and networks listed in registry.c, and the trunk of the ResNets, of which classifiers
+ * and detectors are built. */
 #ifndef COMPUTE_MODELS_BUILDERS_H
 #define COMPUTE_MODELS_BUILDERS_H
 
@@ -11,21 +11,17 @@ void build_mnist_cnn(graph_t *graph, const model_options_t *options);
 void build_mnist_cnn_bn(graph_t *graph, const model_options_t *options);
 void build_mlp(graph_t *graph, const model_options_t *options);
 void build_vgg16(graph_t *graph, const model_options_t *options);
-void build_resnet18(graph_t *graph, const model_options_t *options);
-void build_resnet50(graph_t *graph, const model_options_t *options);
-void build_fasterrcnn_resnet18_fpn(graph_t *graph, const model_options_t *options);
-void build_fasterrcnn_resnet50_fpn(graph_t *graph, const model_options_t *options);
-void build_maskrcnn_resnet18_fpn(graph_t *graph, const model_options_t *options);
-void build_maskrcnn_resnet50_fpn(graph_t *graph, const model_options_t *options);
+void build_resnet(graph_t *graph, const model_options_t *options, const resnet_t *net);
+void build_rcnn(graph_t *graph, const model_options_t *options, const resnet_t *net, bool masks);
 
 enum { RESNET_STAGES = 4 };
 
-typedef struct resnet {
+struct resnet {
     int n_blocks[RESNET_STAGES];
     bool bottleneck;
-} resnet_t;
+};
 
-extern const resnet_t resnet18, resnet50;
+extern const resnet_t resnet18, resnet34, resnet50, resnet101, resnet152;
 
 enum { RESNET_WIDTH = 64 };
 

@@ -49,14 +49,23 @@ typedef struct model_options {
     bool multi_label; /* samples have any number of classes: OP_SIGMOID_BCE instead of OP_SOFTMAX_XENT */
 } model_options_t;
 
+typedef struct resnet resnet_t; /* builders.h */
+
 typedef struct model {
     const char *name;
     const char *summary; /* one line for help texts */
-    /* Adds all layers and the loss to the graph, which has the image. */
+    /* As model_add_layers. NULL: the network is `net`. */
     void (*build)(graph_t *graph, const model_options_t *options);
-    bool detects;  /* a detector (rcnn.h); all others are classifiers */
-    bool residual; /* has model_options_t.stem and zero_init_residual */
+    const resnet_t *net; /* of a ResNet, or a detector's trunk */
+    bool detects;        /* a detector (rcnn.h); all others are classifiers */
+    bool masks;          /* of a detector */
 } model_t;
+
+/* Whether a model is a residual classifier, which has model_options_t.stem and zero_init_residual. */
+static inline bool model_is_residual(const model_t *model)
+{
+    return model->net && !model->detects;
+}
 
 /* All models; the last entry has a NULL name. */
 extern const model_t models[];
@@ -97,6 +106,9 @@ typedef struct model_form {
     bool stride_1x1;
     int n_outputs;
 } model_form_t;
+
+/* Adds all layers and the loss to a graph that has the image. */
+void model_add_layers(const model_t *model, graph_t *graph, const model_options_t *options);
 
 /* Builds a model. ERR_USAGE for an unknown name, an input that does not fit, label smoothing with multi_label, or
  * either with a detector. */

@@ -166,7 +166,7 @@ void rcnn_add(graph_t *g, const rcnn_sizes_t *sizes)
     if (sizes->masks) mask_head(g, levels, sizes);
 }
 
-static void build_rcnn(graph_t *g, const model_options_t *options, const resnet_t *net, bool masks)
+void build_rcnn(graph_t *g, const model_options_t *options, const resnet_t *net, bool masks)
 {
     rcnn_add(g, &(rcnn_sizes_t){.net = net,
                                 .masks = masks,
@@ -178,26 +178,6 @@ static void build_rcnn(graph_t *g, const model_options_t *options, const resnet_
                                 .hidden = 1024,
                                 .box_block = options->box_block ? options->box_block : 512,
                                 .mask_block = options->mask_block ? options->mask_block : 16});
-}
-
-void build_fasterrcnn_resnet18_fpn(graph_t *g, const model_options_t *options)
-{
-    build_rcnn(g, options, &resnet18, false);
-}
-
-void build_fasterrcnn_resnet50_fpn(graph_t *g, const model_options_t *options)
-{
-    build_rcnn(g, options, &resnet50, false);
-}
-
-void build_maskrcnn_resnet18_fpn(graph_t *g, const model_options_t *options)
-{
-    build_rcnn(g, options, &resnet18, true);
-}
-
-void build_maskrcnn_resnet50_fpn(graph_t *g, const model_options_t *options)
-{
-    build_rcnn(g, options, &resnet50, true);
 }
 
 bool rcnn_is(const graph_t *g)

@@ -62,7 +62,7 @@ enum {
     RCNN_MASK_SIDE = 28
 };
 
-/* The sizes of a model; those of registry.c differ in `net` and `masks` only. */
+/* The sizes of a model; registry.c's models differ in `net` and `masks` only. */
 typedef struct rcnn_sizes {
     const resnet_t *net;
     bool masks;

@@ -8,26 +8,58 @@
 #include "text/opt.h"
 
 const model_t models[] = {
-    {"lenet5", "LeNet-5 as Caffe has it: conv 20x5x5, pool, conv 50x5x5, pool, fc 500, fc 10", build_lenet5,
-     false, false},
-    {"mnist-cnn", "conv 32x3x3, conv 64x3x3, pool, fc 128, fc 10, with dropout", build_mnist_cnn, false,
-     false},
-    {"mnist-cnn-bn", "mnist-cnn with batch norm before each ReLU", build_mnist_cnn_bn, false, false},
-    {"mlp", "two hidden layers: fc 256, fc 128", build_mlp, false, false},
-    {"vgg16", "VGG-16, configuration D: 13 conv 3x3, 3 fc with dropout", build_vgg16, false, false},
-    {"resnet18", "ResNet-18: 8 blocks of two conv 3x3; a small stem for images up to 64 pixels",
-     build_resnet18, false, true},
-    {"resnet50", "ResNet-50 v1.5: 16 bottlenecks, stride in their conv 3x3; stem as resnet18", build_resnet50,
-     false, true},
-    {"fasterrcnn_resnet18_fpn", "Faster R-CNN with a feature pyramid over ResNet-18",
-     build_fasterrcnn_resnet18_fpn, true, false},
-    {"fasterrcnn_resnet50_fpn", "Faster R-CNN over ResNet-50, torchvision's first version",
-     build_fasterrcnn_resnet50_fpn, true, false},
-    {"maskrcnn_resnet18_fpn", "Mask R-CNN with a feature pyramid over ResNet-18", build_maskrcnn_resnet18_fpn,
-     true, false},
-    {"maskrcnn_resnet50_fpn", "Mask R-CNN over ResNet-50, torchvision's first version",
-     build_maskrcnn_resnet50_fpn, true, false},
-    {NULL, NULL, NULL, false, false},
+    {.name = "lenet5",
+     .summary = "LeNet-5 as Caffe has it: conv 20x5x5, pool, conv 50x5x5, pool, fc 500, fc 10",
+     .build = build_lenet5},
+    {.name = "mnist-cnn",
+     .summary = "conv 32x3x3, conv 64x3x3, pool, fc 128, fc 10, with dropout",
+     .build = build_mnist_cnn},
+    {.name = "mnist-cnn-bn",
+     .summary = "mnist-cnn with batch norm before each ReLU",
+     .build = build_mnist_cnn_bn},
+    {.name = "mlp", .summary = "two hidden layers: fc 256, fc 128", .build = build_mlp},
+    {.name = "vgg16",
+     .summary = "VGG-16, configuration D: 13 conv 3x3, 3 fc with dropout",
+     .build = build_vgg16},
+    {.name = "resnet18",
+     .summary = "ResNet-18: 8 blocks of two conv 3x3; a small stem for images up to 64 pixels",
+     .net = &resnet18},
+    {.name = "resnet34",
+     .summary = "ResNet-34: 16 blocks of two conv 3x3; stem as resnet18",
+     .net = &resnet34},
+    {.name = "resnet50",
+     .summary = "ResNet-50 v1.5: 16 bottlenecks, stride in their conv 3x3; stem as resnet18",
+     .net = &resnet50},
+    {.name = "resnet101", .summary = "ResNet-101 v1.5: 33 bottlenecks", .net = &resnet101},
+    {.name = "resnet152", .summary = "ResNet-152 v1.5: 50 bottlenecks", .net = &resnet152},
+    {.name = "fasterrcnn_resnet18_fpn",
+     .summary = "Faster R-CNN with a feature pyramid over ResNet-18",
+     .net = &resnet18,
+     .detects = true},
+    {.name = "fasterrcnn_resnet50_fpn",
+     .summary = "Faster R-CNN over ResNet-50, torchvision's first version",
+     .net = &resnet50,
+     .detects = true},
+    {.name = "fasterrcnn_resnet101_fpn",
+     .summary = "the same over ResNet-101",
+     .net = &resnet101,
+     .detects = true},
+    {.name = "maskrcnn_resnet18_fpn",
+     .summary = "Mask R-CNN with a feature pyramid over ResNet-18",
+     .net = &resnet18,
+     .detects = true,
+     .masks = true},
+    {.name = "maskrcnn_resnet50_fpn",
+     .summary = "Mask R-CNN over ResNet-50, torchvision's first version",
+     .net = &resnet50,
+     .detects = true,
+     .masks = true},
+    {.name = "maskrcnn_resnet101_fpn",
+     .summary = "the same over ResNet-101",
+     .net = &resnet101,
+     .detects = true,
+     .masks = true},
+    {.name = NULL},
 };
 
 err_t model_find(const char *name, const model_t **out)
@@ -41,7 +73,7 @@ err_t model_find(const char *name, const model_t **out)
     }
     if (*out) return ERR_OK;
     const char *nearest = opt_nearest(name, names, n);
-    char list[256];
+    char list[512];
     opt_join(names, ", ", list, sizeof list);
     RAISE(ERR_USAGE, "unknown model '%s'; %s%s%s", name, nearest ? "did you mean " : "expected one of ",
           nearest ? nearest : list, nearest ? "? `dptrain info` lists them" : "");
@@ -60,9 +92,9 @@ err_t model_check_residual(const char *name, const char *option)
     char names[128] = "";
     size_t used = 0;
     TRY(model_find(name, &model));
-    if (model->residual) return ERR_OK;
+    if (model_is_residual(model)) return ERR_OK;
     for (const model_t *m = models; m->name; m++)
-        if (m->residual && used < sizeof names)
+        if (model_is_residual(m) && used < sizeof names)
             used += (size_t)snprintf(names + used, sizeof names - used, "%s%s", used ? ", " : "", m->name);
     RAISE(ERR_USAGE, "--%s applies to residual classifiers (%s); %s is %s", option, names, name,
           model->detects ? "a detector" : "not residual");
@@ -72,7 +104,7 @@ model_stem_t model_stem_of(const graph_t *g)
 {
     const model_t *model = models;
     while (model->name && strcmp(model->name, g->model) != 0) model++;
-    if (!model->name || !model->residual) return MODEL_STEM_AUTO;
+    if (!model->name || !model_is_residual(model)) return MODEL_STEM_AUTO;
     const op_desc_t *first = &g->nodes[0].desc;
     ASSERT(first->kind == OP_CONV2D);
     return first->attr.conv2d.kernel_h == 3 ? MODEL_STEM_SMALL : MODEL_STEM_IMAGENET;
@@ -81,7 +113,7 @@ model_stem_t model_stem_of(const graph_t *g)
 static err_t check_options(const model_t *model, const model_options_t *options)
 {
     const int64_t *canvas = options->sample.dim;
-    ASSERT(model->residual || (!options->zero_init_residual && options->stem == MODEL_STEM_AUTO));
+    ASSERT(model_is_residual(model) || (!options->zero_init_residual && options->stem == MODEL_STEM_AUTO));
     ASSERT(model->detects || (options->heads == MODEL_HEADS_TORCHVISION && !options->stride_1x1));
     if (options->multi_label && options->label_smoothing > 0)
         RAISE(ERR_USAGE, "label smoothing %g is for samples with one class each; with several, leave it out",
@@ -94,6 +126,16 @@ static err_t check_options(const model_t *model, const model_options_t *options)
         RAISE(ERR_USAGE, "%s: height and width of its input must be multiples of %d, got %s", model->name,
               RCNN_STRIDE, shape_format(options->sample).text);
     return ERR_OK;
+}
+
+void model_add_layers(const model_t *model, graph_t *graph, const model_options_t *options)
+{
+    if (model->detects)
+        build_rcnn(graph, options, model->net, model->masks);
+    else if (model->net)
+        build_resnet(graph, options, model->net);
+    else
+        model->build(graph, options);
 }
 
 err_t model_build(const char *name, const model_options_t *options, graph_t **out)
@@ -109,7 +151,7 @@ err_t model_build(const char *name, const model_options_t *options, graph_t **ou
     if (options->norm_epsilon) (*out)->norm_epsilon = *options->norm_epsilon;
     (*out)->compute = options->compute;
     (*out)->freeze = options->freeze;
-    model->build(*out, options);
+    model_add_layers(model, *out, options);
     err_t err = graph_finish(*out);
     if (err != ERR_OK) graph_free(out);
     return err;

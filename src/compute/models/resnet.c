@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* ResNet-18 and ResNet-50: He, Zhang, Ren, Sun, "Deep residual learning for image recognition", 2016, as
+/* ResNet-18 to ResNet-152: He, Zhang, Ren, Sun, "Deep residual learning for image recognition", 2016, as
  * trained today: bottlenecks have their stride in the 3×3 convolution (v1.5), unless asked otherwise. Names and initial
  * values are torchvision's.
  *
@@ -9,7 +9,9 @@
 #include "compute/graph/layers.h"
 #include "compute/models/builders.h"
 
-const resnet_t resnet18 = {{2, 2, 2, 2}, false}, resnet50 = {{3, 4, 6, 3}, true};
+const resnet_t resnet18 = {{2, 2, 2, 2}, false}, resnet34 = {{3, 4, 6, 3}, false},
+               resnet50 = {{3, 4, 6, 3}, true}, resnet101 = {{3, 4, 23, 3}, true},
+               resnet152 = {{3, 8, 36, 3}, true};
 
 /* One block of a stage; its layers are named prefix, then "layer1.0.conv1" and so on. */
 typedef struct block {
@@ -128,7 +130,7 @@ void resnet_add_trunk(graph_t *g, const resnet_trunk_t *trunk, int *out)
     }
 }
 
-static void build_classifier(graph_t *g, const model_options_t *options, const resnet_t *net)
+void build_resnet(graph_t *g, const model_options_t *options, const resnet_t *net)
 {
     const int64_t *side = options->sample.dim;
     const bool is_small = side[0] <= MODEL_SMALL_SIDE || side[1] <= MODEL_SMALL_SIDE;
@@ -143,14 +145,4 @@ static void build_classifier(graph_t *g, const model_options_t *options, const r
     int v = nn_global_avg_pool(g, "avgpool", stages[RESNET_STAGES - 1]);
     v = nn_linear(g, "fc", v, options->n_classes);
     model_add_loss(g, options, v);
-}
-
-void build_resnet18(graph_t *g, const model_options_t *options)
-{
-    build_classifier(g, options, &resnet18);
-}
-
-void build_resnet50(graph_t *g, const model_options_t *options)
-{
-    build_classifier(g, options, &resnet50);
 }
