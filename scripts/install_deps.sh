@@ -16,7 +16,7 @@ and where it looked, and ends with code 4; where there is dnf, with the names of
 count where PKG_CONFIG_PATH, HDF5_DIR, CPATH, LIBRARY_PATH and MPICC lead to them (docs/platforms.md). Run on Debian 12 and
 13; not run on Ubuntu 24.04, which has the same names, and RHEL 9.
 
-  --test   also install what scripts/test.sh needs. TensorBoard's reader, pycocotools, jsonschema and clang-format come
+  --test   also install what scripts/test.sh needs. TensorBoard's reader, pycocotools, jsonschema, clang-format, … come
            from PyPI into build/venv (or DPTRAIN_VENV), PNG's conformance suite (PngSuite, 174 KB) from the source of Debian's
            libspng into build/pngsuite (or DPTRAIN_PNGSUITE); if they are not available, their tests are skipped.
            Includes openssh-server, podman and rsync. Where it installs them, their services neither start nor are enabled
@@ -53,11 +53,11 @@ rpm_packages=(gcc glibc-devel make pkgconf-pkg-config git openmpi openmpi-devel 
     libzip-devel openssh-clients curl unzip ca-certificates)
 rpm_test_packages=(bats hdf5 ImageMagick iproute iptables-nft jq libasan libubsan openssh-server perl podman procps-ng python3 rsync runc
     ShellCheck sshpass strace xz)
-# TensorBoard's reader, COCO's masks and a validator of JSON schemas with their dependencies, for tests; clang-format, whose
+# TensorBoard's reader, COCO's masks, weights' readers and a validator of JSON schemas with their dependencies, for tests; clang-format, whose
 # versions format differently. 25 MB to download.
 venv=${DPTRAIN_VENV:-$here/../build/venv}
 pip_packages=(tensorboard==2.20.0 numpy==2.2.6 protobuf==6.31.1 absl-py==2.3.1
-    pycocotools==2.0.11 clang-format==14.0.6 jsonschema==4.17.3 attrs==25.3.0 pyrsistent==0.20.0 pyyaml==6.0.2)
+    pycocotools==2.0.11 safetensors==0.8.0 clang-format==14.0.6 jsonschema==4.17.3 attrs==25.3.0 pyrsistent==0.20.0 pyyaml==6.0.2)
 # PNG's conformance images, good and broken: what they are, whichever release they come from.
 pngsuite=${DPTRAIN_PNGSUITE:-$here/../build/pngsuite}
 pngsuite_source=libspng

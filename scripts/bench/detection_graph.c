@@ -31,7 +31,7 @@ typedef struct run {
     float *params, *grads, *states; /* grads: as many as params */
     void *input[GRAPH_MAX_INPUTS];  /* NULL: not in the file */
     int64_t rows[GRAPH_MAX_SECTIONS];
-    npz_entry_t out[MAX_OUTPUTS];
+    array_entry_t out[MAX_OUTPUTS];
     float *data[MAX_OUTPUTS];
     int n_out;
 } run_t;
@@ -43,7 +43,7 @@ static err_t add_output(run_t *r, const char *name, shape_t shape, const float *
     float **data = &r->data[r->n_out];
     TRY(mem_new_array(n > 0 ? n : 1, sizeof **data, "an output", data));
     if (n > 0) memcpy(*data, values, (size_t)n * sizeof **data);
-    r->out[r->n_out++] = (npz_entry_t){name, shape, *data};
+    r->out[r->n_out++] = (array_entry_t){name, shape, *data};
     return ERR_OK;
 }
 
@@ -70,21 +70,21 @@ static err_t build(const char *name, const model_options_t *options, graph_t **o
 }
 
 /* Reads an input of the graph, as whole blocks of its section. */
-static err_t read_input(run_t *r, const npz_t *file, int i)
+static err_t read_input(run_t *r, const arrays_t *file, int i)
 {
     const graph_port_t *port = &r->graph->inputs[i];
     const graph_value_t *value = &r->graph->values[port->value];
     const graph_section_t *section = &r->graph->sections[value->section];
-    npy_t array;
-    if (!npz_has(file, port->name)) return ERR_OK;
-    TRY(npz_describe(file, port->name, &array));
+    array_info_t array;
+    if (!arrays_has(file, port->name)) return ERR_OK;
+    TRY(arrays_describe(file, port->name, &array));
     const int64_t n = shape_count(array.shape), each = shape_count(value->shape);
     const int64_t rows = value->section == 0 ? 1 : n / each;
     const int64_t block = value->section == 0 ? 1 : section->block;
     const int64_t n_all = (rows + block - 1) / block * block * each;
     if (n != rows * each) RAISE(ERR_DATA, "%s has %lld values", port->name, (long long)n);
     TRY(mem_new_array(n_all + 1, sizeof(float), port->name, &r->input[i]));
-    TRY(npz_read(file, port->name, &array, r->input[i]));
+    TRY(arrays_read(file, port->name, &array, r->input[i]));
     r->rows[value->section] = rows;
     float *values = r->input[i];
     int32_t *labels = r->input[i];
@@ -93,12 +93,12 @@ static err_t read_input(run_t *r, const npz_t *file, int i)
     return ERR_OK;
 }
 
-static err_t open_run(run_t *r, const char *model, const char *weights, const npz_t *file)
+static err_t open_run(run_t *r, const char *model, const char *weights, const arrays_t *file)
 {
-    npy_t image;
+    array_info_t image;
     weights_report_t report;
     model_options_t options = {.sample = shape_3d(RCNN_STRIDE, RCNN_STRIDE, 3), .n_classes = 2};
-    TRY(npz_describe(file, "image", &image));
+    TRY(arrays_describe(file, "image", &image));
     TRY(build(model, &options, &r->graph));
     TRY(weights_count_classes(weights, "torchvision", r->graph, &options.n_classes));
     graph_free(&r->graph);
@@ -111,7 +111,7 @@ static err_t open_run(run_t *r, const char *model, const char *weights, const np
     TRY(weights_import(weights, "torchvision", g, r->params, r->states, &report));
     if (report.reinitialized[0]) RAISE(ERR_DATA, "%s: %s", weights, report.reinitialized);
     for (int i = 0; i < g->n_inputs; i++) TRY(read_input(r, file, i));
-    r->objects = npz_has(file, "objects.boxes");
+    r->objects = arrays_has(file, "objects.boxes");
     r->training = r->objects || r->input[graph_find_input(g, "rpn.0.label")];
     shape_t shapes[GRAPH_MAX_INPUTS];
     rcnn_shapes(g, image.shape.dim[0], image.shape.dim[1], shapes);
@@ -232,7 +232,7 @@ out:
 enum { MAX_POSITIVES = 128 };
 
 /* Samples are larger than the candidates, so that nothing is drawn. */
-static err_t train_objects(run_t *r, const npz_t *file, map_size_t canvas, map_size_t size)
+static err_t train_objects(run_t *r, const arrays_t *file, map_size_t canvas, map_size_t size)
 {
     targets_options_t targets = targets_training;
     targets.anchors = (int64_t)1 << 30, targets.regions = RCNN_BOX_MAX;
@@ -266,20 +266,20 @@ out:
 
 static err_t run_all(run_t *r, char **argv)
 {
-    npz_t *file = NULL;
+    arrays_t *file = NULL;
     map_size_t size = {0, 0};
     err_t err;
-    TRY(npz_open(argv[3], &file));
+    TRY(arrays_open(argv[3], &file));
     TRY_OUT(err, open_run(r, argv[1], argv[2], file));
     TRY_OUT(err, detection_read_size(file, &size));
     const shape_t image = graph_shape(r->graph, 0);
     const map_size_t canvas = {image.dim[1], image.dim[2]};
     TRY_OUT(err, r->objects ? train_objects(r, file, canvas, size) : run_sections(r));
     TRY_OUT(err, r->training ? keep_losses(r) : detect(r, canvas, size));
-    TRY_OUT(err, npz_write(argv[4], r->out, r->n_out, NULL));
+    TRY_OUT(err, arrays_write(argv[4], r->out, r->n_out, NULL));
     err = weights_export(argv[5], "torchvision", r->graph, r->training ? r->grads : r->params, r->states);
 out:
-    npz_close(&file);
+    arrays_close(&file);
     return err;
 }
 

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "store/checkpoint/npz.h"
+#include "store/checkpoint/arrays.h"
 #include "train/detect/train_image.h"
 
 enum { DETECTION_MAX_OBJECTS = 16 };
@@ -23,16 +23,16 @@ typedef struct detection_objects {
 } detection_objects_t;
 
 /* An array of any shape. Free with mem_free. */
-static inline err_t detection_read(const npz_t *file, const char *name, shape_t *shape, float **out)
+static inline err_t detection_read(const arrays_t *file, const char *name, shape_t *shape, float **out)
 {
-    npy_t array;
-    TRY(npz_describe(file, name, &array));
+    array_info_t array;
+    TRY(arrays_describe(file, name, &array));
     *shape = array.shape;
     TRY(mem_new_array(shape_count(*shape) + 1, sizeof **out, name, out));
-    return npz_read(file, name, &array, *out);
+    return arrays_read(file, name, &array, *out);
 }
 
-static inline err_t detection_read_size(const npz_t *file, map_size_t *out)
+static inline err_t detection_read_size(const arrays_t *file, map_size_t *out)
 {
     shape_t shape;
     float *size = NULL;
@@ -64,7 +64,7 @@ static inline void detection_objects_free(detection_objects_t *objects)
     mem_free(&objects->inside);
 }
 
-static inline err_t detection_objects_read(const npz_t *file, map_size_t size, detection_objects_t *out)
+static inline err_t detection_objects_read(const arrays_t *file, map_size_t size, detection_objects_t *out)
 {
     float *labels = NULL, *masks = NULL;
     shape_t shape;

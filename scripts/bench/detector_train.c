@@ -68,7 +68,7 @@ static int part_of(const char *layer)
     return strncmp(layer, "mask.", 5) == 0 ? MASK_HEAD : BOX_HEAD;
 }
 
-static err_t read_numbers(const npz_t *file, const char *name, int n, double *out)
+static err_t read_numbers(const arrays_t *file, const char *name, int n, double *out)
 {
     shape_t shape;
     float *values = NULL;
@@ -82,12 +82,12 @@ static err_t read_numbers(const npz_t *file, const char *name, int n, double *ou
 static err_t read_input(training_t *t, const char *path)
 {
     input_t *in = &t->inputs[t->n_inputs++];
-    npz_t *file = NULL;
+    arrays_t *file = NULL;
     shape_t image, proposals;
     map_size_t size;
     double sample[2];
     err_t err;
-    TRY(npz_open(path, &file));
+    TRY(arrays_open(path, &file));
     TRY_OUT(err, detection_read(file, "image", &image, &in->pixels));
     TRY_OUT(err, detection_read_size(file, &size));
     TRY_OUT(err, detection_objects_read(file, size, &in->objects));
@@ -96,12 +96,12 @@ static err_t read_input(training_t *t, const char *path)
     t->sample[0] = (int64_t)sample[0], t->sample[1] = (int64_t)sample[1];
     in->image = detection_input(&in->objects, (map_size_t){image.dim[0], image.dim[1]}, size);
     in->image.pixels = in->pixels;
-    if (!npz_has(file, "proposals")) goto out;
+    if (!arrays_has(file, "proposals")) goto out;
     TRY_OUT(err, detection_read(file, "proposals", &proposals, &in->proposals));
     in->image.given = (const box_t *)in->proposals;
     in->image.n_given = proposals.dim[0];
 out:
-    npz_close(&file);
+    arrays_close(&file);
     return err;
 }
 
@@ -288,9 +288,9 @@ static void print_layers(const training_t *t)
 
 static err_t write_results(const training_t *t, const char *out, const char *weights)
 {
-    const npz_entry_t entries[] = {{"losses", shape_2d(t->n_steps, LOSSES), t->losses},
-                                   {"counts", shape_2d(t->n_steps, 3), t->counts}};
-    TRY(npz_write(out, entries, 2, NULL));
+    const array_entry_t entries[] = {{"losses", shape_2d(t->n_steps, LOSSES), t->losses},
+                                     {"counts", shape_2d(t->n_steps, 3), t->counts}};
+    TRY(arrays_write(out, entries, 2, NULL));
     return weights_export(weights, "torchvision", t->graph, t->params, t->states);
 }
 

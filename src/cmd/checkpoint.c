@@ -15,14 +15,13 @@ static const char usage[] =
     "       dptrain checkpoint verify CHECKPOINT|FOLDER…\n"
     "       dptrain checkpoint compare CHECKPOINT|FOLDER CHECKPOINT|FOLDER\n"
     "                                                   [--within X]\n"
-    "       dptrain checkpoint export CHECKPOINT|FOLDER --out FILE.npz|FILE.h5\n"
-    "                                                   [--names TABLE]\n"
+    "       dptrain checkpoint export CHECKPOINT|FOLDER --out FILE [--names TABLE]\n"
     "\n"
     "  show     prints the contents of a checkpoint, or of the newest one in a folder\n"
     "  verify   reads every byte; exit code 3 if a checkpoint is damaged\n"
     "  compare  prints the arrays in which two checkpoints of a step differ most;\n"
     "           exit code 1 beyond --within\n"
-    "  export   writes the weights for other programs\n";
+    "  export   writes the weights for other programs, with the names of classes\n";
 
 typedef struct checkpoint_options {
     const char *out, *names;
@@ -31,7 +30,8 @@ typedef struct checkpoint_options {
 
 #define FIELD(name) offsetof(checkpoint_options_t, name)
 static const opt_t table[] = {
-    {"out", OPT_STRING, FIELD(out), NULL, 0, 0, NULL, "FILE", "export: output file, .npz or .h5", OPT_COMMON},
+    {"out", OPT_STRING, FIELD(out), NULL, 0, 0, NULL, "FILE",
+     "export: output file: .npz, .safetensors or .h5", OPT_COMMON},
     {"names", OPT_STRING, FIELD(names), "torchvision", 0, 0, NULL, "TABLE",
      "export: parameter names and layout: torchvision, detectron2, tensorpack, huggingface, dptrain, or a file of rules",
      OPT_COMMON},
@@ -54,7 +54,7 @@ static err_t run_verb(const char *const *args, int n, const opt_group_t *group)
     if (is_export) {
         if (n != 2 || !options->out)
             RAISE(ERR_USAGE,
-                  "dptrain checkpoint export: expected one checkpoint or run folder, and --out FILE.npz");
+                  "dptrain checkpoint export: expected one checkpoint or run folder, and --out FILE");
         return model_file_export(args[1], options->out, options->names);
     }
     if (is_compare) {

@@ -46,7 +46,7 @@ static const opt_t detector_table[] = {
 };
 
 static const char usage[] =
-    "usage: [mpirun -np N] dptrain eval CHECKPOINT|FOLDER|WEIGHTS.npz [options]\n"
+    "usage: [mpirun -np N] dptrain eval CHECKPOINT|FOLDER|WEIGHTS [options]\n"
     "       dptrain eval --results FILE.json [FILE2.json] --data SRC [--split S]\n"
     "                    [--score bbox|segm] [--per-category] [--json FILE]\n"
     "\n"
@@ -93,8 +93,9 @@ static err_t check_options(const eval_options_t *options, const opt_group_t *gro
     const inference_options_t *o = &options->inference;
     if (options->results) return check_results(o, groups);
     if (!o->where)
-        RAISE(ERR_USAGE, "dptrain eval: expected a checkpoint, a run folder or weights (FILE.npz), or "
-                         "--results FILE");
+        RAISE(ERR_USAGE,
+              "dptrain eval: expected a checkpoint, a run folder or weights (.npz, .safetensors), or "
+              "--results FILE");
     TRY(dataset_check_name(o->data));
     TRY(weights_options_check(o, &groups[GROUP_WEIGHTS]));
     if (!o->png && opt_given(groups, N_GROUPS, "worst")) RAISE(ERR_USAGE, "--worst requires --png FILE");
@@ -107,7 +108,7 @@ err_t cmd_eval(const cmd_context_t *context)
     inference_options_t *o = &options.inference;
     opt_group_t groups[N_GROUPS] = {
         {"Evaluation", table, sizeof table / sizeof table[0], &options, 0},
-        {"Weights (FILE.npz)", weights_option_table, n_weights_options, &o->weights, 0},
+        {"Weights (.npz, .safetensors)", weights_option_table, n_weights_options, &o->weights, 0},
         {"Detectors", detector_table, sizeof detector_table / sizeof detector_table[0], &options, 0},
         {"Detectors: images", canvas_option_table, n_canvas_options, &o->canvas, 0},
         {"Detectors: inference", detections_option_table, n_detections_options, &o->detections, 0},

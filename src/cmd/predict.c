@@ -37,7 +37,7 @@ static const opt_t detector_table[] = {
 };
 
 static const char usage[] =
-    "usage: dptrain predict CHECKPOINT|FOLDER|WEIGHTS.npz IMAGE|FOLDER... [options]\n"
+    "usage: dptrain predict CHECKPOINT|FOLDER|WEIGHTS IMAGE|FOLDER... [options]\n"
     "\n"
     "Prints the best classes of images (.png, .jpg, .jpeg; a folder: all below it)\n"
     "with their probabilities. Images are prepared as in evaluation. Exit code 3 if\n"
@@ -50,14 +50,14 @@ static const char usage[] =
 static err_t list_images(const char *const *words, int n, image_list_t *list)
 {
     if (n < 2)
-        RAISE(ERR_USAGE, "dptrain predict: expected a checkpoint, a run folder or weights (FILE.npz), then "
-                         "images or folders of images");
+        RAISE(ERR_USAGE,
+              "dptrain predict: expected a checkpoint, a run folder or weights (.npz, .safetensors), then "
+              "images or folders of images");
     if (image_is_named(words[0]) && !fs_is_folder(words[0]))
-        RAISE(
-            ERR_USAGE,
-            "dptrain predict: %s is an image; expected a checkpoint, a run folder or weights (FILE.npz) first, "
-            "then images",
-            words[0]);
+        RAISE(ERR_USAGE,
+              "dptrain predict: %s is an image; expected a checkpoint, a run folder or weights first, "
+              "then images",
+              words[0]);
     for (int i = 1; i < n; i++) TRY(image_list_add(list, words[i]));
     return ERR_OK;
 }
@@ -81,7 +81,7 @@ err_t cmd_predict(const cmd_context_t *context)
     inference_options_t *o = &options.inference;
     opt_group_t groups[N_GROUPS] = {
         {"Prediction", table, sizeof table / sizeof table[0], &options, 0},
-        {"Weights (FILE.npz)", weights_option_table, n_weights_options, &o->weights, 0},
+        {"Weights (.npz, .safetensors)", weights_option_table, n_weights_options, &o->weights, 0},
         {"Detectors", detector_table, sizeof detector_table / sizeof detector_table[0], &options, 0},
         {"Detectors: images", canvas_option_table, n_canvas_options, &o->canvas, 0},
         {"Detectors: inference", detections_option_table, n_detections_options, &o->detections, 0},

@@ -346,7 +346,7 @@ static const struct {
      "mpirun -np N dptrain …, or dptrain run -np N"},
     {"local-rank|rank|node-rank|dist-url|master-addr|master-port", "gpus", "omit it: mpirun sets the ranks"},
     {"checkpoint|ckpt|checkpoint-path|resume", "per-category", "dptrain eval CHECKPOINT"},
-    {"pretrained|init-checkpoint", "weights", "--weights FILE.npz"},
+    {"pretrained|init-checkpoint", "weights", "--weights FILE"},
     {"print-freq|log-interval|display-interval", "log-every", "--log-every N"},
     {"sync-batchnorm|syncbn", "sync-bn", "--sync-bn"},
     {"accum-iter|gradient-accumulation-steps|accumulation-steps|batches-per-allreduce", "accumulate",

@@ -149,7 +149,7 @@ docs_check_folder() { # FOLDER
     local name
     mkdir -p "$1/check" "$1/data/coco_shards" "$1/shared/coco" "$1/work" "$1/scratch"
     touch "$1/dptrain-0.tar.gz" "$1/data/coco_shards/index.h5"
-    for name in ssh git kubectl podman tail tar make jq python3; do printf '#!/bin/sh\n' >"$1/check/$name"; done
+    for name in ssh git curl kubectl podman tail tar make jq python3; do printf '#!/bin/sh\n' >"$1/check/$name"; done
     # shellcheck disable=SC2016 # for the stand-in
     for name in mpirun sbatch srun ch-run; do
         printf '%s\n' '#!/usr/bin/env bash' 'while (($# > 1)) && [[ $1 != dptrain && ! ($1 == */* && -f $1 && -x $1) ]]; do' \

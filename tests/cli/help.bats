@@ -222,7 +222,7 @@ examples_folder() { # FOLDER
     for pair in "--batch-size=8|--batch N over all ranks, or --batch-per-rank N" "--batch_size=8|--batch N over all ranks" \
         "--learning-rate=1|--lr X" "--base-lr=1|--lr X" "--workers=4|--loader-threads N" "--num-epochs=3|--epochs N" \
         "--gpu=0|--gpus LIST" "--evaluate|dptrain eval CHECKPOINT" "--arch=resnet50|--model NAME" "--no-cuda|--device cpu" \
-        "--wd=0.1|--weight-decay X" "--fp16|--precision bf16" "--pretrained|--weights FILE.npz" "--print-freq=10|--log-every N" \
+        "--wd=0.1|--weight-decay X" "--fp16|--precision bf16" "--pretrained|--weights FILE" "--print-freq=10|--log-every N" \
         "--fp16-allreduce|--wire bf16, with NCCL" "--dtype=bfloat16|--precision bf16" "--nesterov|--optimizer nesterov" \
         "--world-size=2|mpirun -np N dptrain" "--weight_decay=0|--weight-decay"; do
         says 2 "unknown option ${pair%%[=|]*}; write ${pair#*|}" train "${pair%%|*}"

@@ -160,6 +160,9 @@ END
     predict "$RUN-colours" "$colours/val/two" --json want.json >/dev/null
     predict c.npz "$colours/val/two" --model mlp --input-size 24 --eval-crop letterbox --json p.json >said
     grep -q '^model  *mlp, 10 classes$' said
+    cmp want.json p.json
+    rm c.classes.txt
+    predict c.npz "$colours/val/two" --model mlp --input-size 24 --eval-crop letterbox --json p.json >said
     cmp <(jq -c 'del(.classes[].name)' want.json) p.json
     predict c.npz "$colours/val/two" --model mlp --input-size 24 --eval-crop letterbox --data "$colours" --json p.json >/dev/null
     cmp want.json p.json

@@ -91,7 +91,7 @@ check() { # CODE WORDS ARGUMENTS...   what dptrain eval says
 
 @test "bad input is refused: what, where, what to do" {
     both=$sets/0.both.json boxes=$sets/0.bbox.json
-    check 2 "expected a checkpoint, a run folder or weights (FILE.npz), or --results FILE"
+    check 2 "expected a checkpoint, a run folder or weights (.npz, .safetensors), or --results FILE"
     check 2 "--results requires --data SRC" --results "$boxes"
     check 2 "--png does not apply to --results" --results "$boxes" --data "$sets/coco" --png x.png
     check 2 "--model does not apply to --results" --results "$boxes" --data "$sets/coco" --model lenet5

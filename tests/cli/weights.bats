@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# Weights from and for other programs: checkpoint export, train --weights; numpy reads and writes the archives.
+# Weights from and for other programs: checkpoint export, train --weights; numpy and safetensors read and write the files.
 # shellcheck disable=SC2030,SC2031,SC2154 # every test is a subshell, on purpose; common.bash sets variables
 
 # shellcheck source=tests/cli/common.bash
@@ -22,8 +22,8 @@ setup() {
 }
 
 need_numpy() {
-    "$python" -c 'import numpy' 2>/dev/null ||
-        skip "numpy is not in ${python%/bin/python}; scripts/install_deps.sh --test installs it"
+    "$python" -c 'import numpy, safetensors' 2>/dev/null ||
+        skip "numpy or safetensors is not in ${python%/bin/python}; scripts/install_deps.sh --test installs it"
 }
 
 # Resumes the trained model, or the given one, with a learning rate of nearly zero.
@@ -74,6 +74,130 @@ EOF
     close_curves "$BATS_TEST_TMPDIR/alone" "$out" 0
 }
 
+@test "safetensors' reader takes an export, and its files are read: half precision, a prefix, a cut file" {
+    need_numpy
+    local tensors=$BATS_TEST_TMPDIR/weights.safetensors back=$BATS_TEST_TMPDIR/back.safetensors
+    "$dptrain" checkpoint export "$RUN" --out "$archive"
+    "$dptrain" checkpoint export "$RUN" --out "$tensors"
+    "$python" - "$archive" "$tensors" "$back" <<'EOF'
+import sys
+import numpy as np
+from safetensors import safe_open
+from safetensors.numpy import load_file, save_file
+theirs, ours = np.load(sys.argv[1]), load_file(sys.argv[2])
+assert set(ours) == set(theirs.files), ours.keys()
+assert all((ours[name] == theirs[name]).all() and ours[name].shape == theirs[name].shape for name in ours)
+with safe_open(sys.argv[2], "np") as file:
+    assert file.metadata()["format"] == "pt", file.metadata()
+# Integers are nobody's weights. 1/8 is exact in half precision.
+half = {"module." + name: np.round(value * 8).astype(np.float16) / 8 for name, value in ours.items()}
+save_file(half | {"module.norm1.num_batches_tracked": np.array(10)}, sys.argv[3], metadata={"by": "hand"})
+np.savez(sys.argv[1] + ".half.npz", **{name: value.astype(np.float32) for name, value in half.items()})
+EOF
+    begin_with 0 --weights "$archive"
+    cp -r "$out" "$BATS_TEST_TMPDIR/alone"
+    begin_with 2 --weights "$tensors"
+    close_curves "$BATS_TEST_TMPDIR/alone" "$out" 1e-4
+    begin_with 0 --weights "$archive.half.npz"
+    mv "$out" "$BATS_TEST_TMPDIR/half"
+    begin_with 0 --weights "$back" | grep "weights .*back.safetensors, 18 arrays.*module\."
+    close_curves "$BATS_TEST_TMPDIR/half" "$out" 0
+    "$dptrain" predict "$tensors" "$root/docs/digit.png" --model mnist-cnn-bn --data "$tiny"
+    head -c 200000 "$tensors" >"$BATS_TEST_TMPDIR/cut.safetensors"
+    for command in "eval cut.safetensors" "train --weights cut.safetensors --steps 1"; do
+        # shellcheck disable=SC2086
+        cd "$BATS_TEST_TMPDIR" && run "$dptrain" $command --model mnist-cnn-bn --data "$tiny"
+        [ "$status" -eq 3 ]
+        [[ $output == *"cut.safetensors: its end is missing"* ]]
+    done
+}
+
+@test "an export names the classes beside it, and the lines of PyTorch that load it" {
+    local photos=$BATS_TEST_TMPDIR/photos image=$BATS_TEST_TMPDIR/photos/train/a/1.png said=$BATS_TEST_TMPDIR/said
+    for class in a b 'the last'; do
+        mkdir -p "$photos/train/$class" && cp "$root/docs/digit.png" "$photos/train/$class/1.png"
+    done
+    "$dptrain" train --model resnet18 --data "$photos" --input-size 24 --batch 3 --steps 1 --threads 1 --algorithms fixed --no-eval \
+        --out "$out"
+    "$dptrain" checkpoint export "$out" --out "$BATS_TEST_TMPDIR/own.safetensors" | tee "$said"
+    [ "$(wc -l <"$BATS_TEST_TMPDIR/own.classes.txt")" -eq 3 ]
+    grep -q 'torchvision.models.resnet18(num_classes=3); model.conv1 = torch.nn.Conv2d(3, 64, 3, padding=1, bias=False); model.maxpool' "$said"
+    grep -q 'load_state_dict.*own\.safetensors' "$said"
+    predict() { "$dptrain" predict "$BATS_TEST_TMPDIR/own.safetensors" "$image" --model resnet18 --threads 1; }
+    predict >"$said"
+    grep -q '^classes  *.*own.classes.txt$' "$said"
+    diff <("$dptrain" predict "$out" "$image" --threads 1 | grep '^  [01]\.') <(grep '^  [01]\.' "$said")
+    grep -q ' the last' "$said"
+    # As Windows and a person write them, with what a terminal would obey; and another number of them.
+    printf 'x\r\ny\e[31m\r\nz' >"$BATS_TEST_TMPDIR/own.classes.txt"
+    predict >"$said"
+    [ "$(grep -cE '^  [01]\.[0-9]+  (x|y.*|z)$' "$said")" -eq 3 ]
+    [ "$(grep -c $'\e' "$said")" -eq 0 ]
+    echo only >"$BATS_TEST_TMPDIR/own.classes.txt"
+    predict 2>&1 >"$said" | grep 'own.classes.txt does not have .*3 classes'
+    [ "$(grep -cE '^  [01]\.[0-9]+  [012]$' "$said")" -eq 3 ]
+    # A folder without one of the classes: labels are matched by the names.
+    printf '%s\n' b a c >"$BATS_TEST_TMPDIR/own.classes.txt"
+    rm -r "$photos/train/"the*
+    mkdir "$photos/train/c" && cp "$image" "$photos/train/c"
+    "$dptrain" eval "$BATS_TEST_TMPDIR/own.safetensors" --model resnet18 --data "$photos" --split train --threads 1
+    echo a >"$BATS_TEST_TMPDIR/names" && printf 'b\nd\n' >>"$BATS_TEST_TMPDIR/names"
+    mv "$BATS_TEST_TMPDIR/names" "$BATS_TEST_TMPDIR/own.classes.txt"
+    run "$dptrain" eval "$BATS_TEST_TMPDIR/own.safetensors" --model resnet18 --data "$photos" --split train --threads 1
+    [ "$status" -eq 3 ]
+    [[ $output == *"has the class c"* ]]
+}
+
+@test "PyTorch loads models of every kind by the lines that export prints" {
+    only_slow "needs PyTorch, and a minute"
+    local torch=${DPTRAIN_TORCH_PYTHON:-python3} name
+    "$torch" -c 'import torch, torchvision, safetensors, h5py' ||
+        skip "DPTRAIN_TORCH_PYTHON=$torch has no torch, torchvision, safetensors, h5py"
+    "$dptrain" data synth shapes --out "$BATS_TEST_TMPDIR/photos" --train 8 --val 4
+    cd "$BATS_TEST_TMPDIR"
+    local small=(--data photos --input-size 32 --batch 4) large=(--data photos --input-size 72 --batch 4)
+    local detector=(--data "$DPTRAIN_DATA/coco_tiny" --min-size 64 --max-size 64 --batch 1)
+    while read -r name set; do
+        local -n options=$set
+        "$dptrain" train --model "$name" "${options[@]}" --lr 1e-6 --steps 1 --algorithms fixed --no-eval --out run --overwrite
+        for format in npz safetensors h5; do
+            "$dptrain" checkpoint export run --out w.$format | tail -3 | grep . >load.py
+            "$torch" load.py
+        done
+        [[ $set != small && $set != large ]] || "$torch" - "$dptrain" "$name" "$set" <<'EOF'
+import json, subprocess, sys
+import numpy as np
+import torch
+from PIL import Image
+model, side = None, 32 if sys.argv[3] == "small" else 72
+lines = subprocess.run([sys.argv[1], "checkpoint", "export", "run", "--out", "w.npz"], capture_output=True, text=True).stdout
+exec("\n".join(lines.split("\n")[-4:]))
+image = np.random.default_rng(1).integers(0, 256, (side, side, 3), dtype=np.uint8)
+Image.fromarray(image).save("image.png")
+subprocess.run([sys.argv[1], "predict", "w.npz", "image.png", "--model", sys.argv[2], "--eval-crop", "warp", "--input-size", str(side),
+                "--json", "said.jsonl"], check=True, stdout=subprocess.DEVNULL)
+pixels = (image / 255 - np.array([.485, .456, .406])) / np.array([.229, .224, .225])
+with torch.no_grad():
+    want = torch.softmax(model.eval()(torch.tensor(pixels.transpose(2, 0, 1)[None], dtype=torch.float32)), 1)[0].numpy()
+for row in json.load(open("said.jsonl"))["classes"]:
+    assert abs(row["probability"] - want[row["class"]]) < 1e-5, (row, want)
+EOF
+    done <<'EOF'
+resnet18 small
+resnet34 large
+resnet50 large
+resnet101 small
+resnet152 small
+vgg16 small
+vgg16 large
+mlp small
+lenet5 small
+mnist-cnn-bn small
+fasterrcnn_resnet50_fpn detector
+maskrcnn_resnet101_fpn detector
+EOF
+}
+
 @test "HDF5's tools read an export" {
     command -v h5dump >/dev/null || skip "h5dump is not here"
     "$dptrain" checkpoint export "$RUN" --out "$BATS_TEST_TMPDIR/weights.h5"
@@ -90,7 +214,7 @@ EOF
     }
     "$dptrain" checkpoint export "$RUN" --out "$archive"
     local train=(train --data "$tiny" --steps 1 --out "$out" --overwrite)
-    check 2 "--out FILE.npz" checkpoint export "$RUN"
+    check 2 "--out FILE" checkpoint export "$RUN"
     check 2 "expected a name that ends in" checkpoint export "$RUN" --out "$BATS_TEST_TMPDIR/weights.pth"
     # It would be lost, except for its weights.
     mkdir -p "$BATS_TEST_TMPDIR/copy"
@@ -113,7 +237,7 @@ EOF
     check 3 "array 'conv1.weight' is 32×1×3×3, but conv1/weight of lenet5 requires 20×1×5×5" "${train[@]}" \
         --weights "$archive"
     head -c 2000 "$archive" >"$BATS_TEST_TMPDIR/cut.npz"
-    check 3 "cut.npz cannot be read as .npz" "${train[@]}" --weights "$BATS_TEST_TMPDIR/cut.npz"
+    check 3 "cut.npz: it cannot be read as .npz" "${train[@]}" --weights "$BATS_TEST_TMPDIR/cut.npz"
     echo '<html><title>404 Not Found</title></html>' >"$BATS_TEST_TMPDIR/page.npz"
     check 3 "web page" "${train[@]}" --weights "$BATS_TEST_TMPDIR/page.npz"
     check 3 "dptrain checkpoint export" "${train[@]}" --weights "$RUN"
@@ -172,7 +296,7 @@ EOF
     for model in lenet5 vgg16 fasterrcnn_resnet18_fpn; do
         run "$dptrain" train --model "$model" --stem small
         [ "$status" -eq 2 ]
-        [[ $output == *"--stem "*"resnet18, resnet50"*"$model"* ]]
+        [[ $output == *"--stem "*"resnet18, resnet34, resnet50"*"$model"* ]]
         run "$dptrain" info --model "$model" --stem small
         [ "$status" -eq 2 ]
     done
@@ -227,7 +351,7 @@ scales() { # NORM
     for model in mnist-cnn-bn maskrcnn_resnet18_fpn; do
         run "$dptrain" train --model "$model" --zero-init-residual
         [ "$status" -eq 2 ]
-        [[ $output == *"--zero-init-residual "*"resnet18, resnet50"*"$model"* ]]
+        [[ $output == *"--zero-init-residual "*"resnet18, resnet34, resnet50"*"$model"* ]]
     done
     run "$dptrain" train --out "$BATS_TEST_TMPDIR/none" --resume auto --zero-init-residual
     [ "$status" -eq 2 ]

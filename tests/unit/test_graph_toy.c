@@ -7,7 +7,7 @@
 
 #include "base/fs.h"
 #include "compute/graph/layers.h"
-#include "store/checkpoint/npz.h"
+#include "store/checkpoint/arrays.h"
 #include "tests/graph_util.h"
 #include "tests/tap.h"
 
@@ -232,29 +232,30 @@ static void write_archive(graph_run_t *r, const char *path)
     enum { MAX = 64 };
     static const char *const outputs[] = {"loss.label", "loss.target", "loss.mix"};
     static char names[MAX][GRAPH_PARAM_NAME_MAX + 8];
-    npz_entry_t entries[MAX];
+    array_entry_t entries[MAX];
     int n = 0;
     const graph_t *g = r->graph;
     float labels[N];
     for (int i = 0; i < N; i++) labels[i] = (float)((int32_t *)r->input[LABEL])[i];
     for (int i = 0; i < g->n_inputs; i++)
         entries[n++] =
-            (npz_entry_t){g->inputs[i].name, shape_with_batch(graph_shape(g, g->inputs[i].value), N),
-                          i == LABEL ? labels : r->input[i]};
+            (array_entry_t){g->inputs[i].name, shape_with_batch(graph_shape(g, g->inputs[i].value), N),
+                            i == LABEL ? labels : r->input[i]};
     for (int i = 0; i < 3; i++)
-        entries[n++] = (npz_entry_t){outputs[i], shape_1d(N), graph_run_output(r, outputs[i])};
+        entries[n++] = (array_entry_t){outputs[i], shape_1d(N), graph_run_output(r, outputs[i])};
     for (int i = 0; i < g->n_states; i++)
-        entries[n++] = (npz_entry_t){g->states[i].name, g->states[i].shape, r->states + g->states[i].offset};
+        entries[n++] =
+            (array_entry_t){g->states[i].name, g->states[i].shape, r->states + g->states[i].offset};
     for (int i = 0; i < g->n_params; i++) {
         const graph_param_t *p = &g->params[i];
         ASSERT(n + 2 <= MAX);
-        entries[n++] = (npz_entry_t){p->name, p->shape, r->params + p->offset};
+        entries[n++] = (array_entry_t){p->name, p->shape, r->params + p->offset};
         if (p->frozen) continue;
         snprintf(names[n], sizeof names[n], "grad:%s", p->name);
-        entries[n] = (npz_entry_t){names[n], p->shape, r->grads + p->offset};
+        entries[n] = (array_entry_t){names[n], p->shape, r->grads + p->offset};
         n++;
     }
-    must(npz_write(path, entries, n, NULL), "an archive");
+    must(arrays_write(path, entries, n, NULL), "an archive");
 }
 
 /* Losses and gradients as PyTorch has them in double precision, to 1e-5 of the largest value of a tensor. */

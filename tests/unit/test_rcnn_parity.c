@@ -9,7 +9,7 @@
 #include "compute/models/model.h"
 #include "compute/models/rcnn.h"
 #include "compute/ops/backend.h"
-#include "store/checkpoint/npz.h"
+#include "store/checkpoint/arrays.h"
 #include "tests/formula.h"
 #include "tests/op_util.h"
 #include "tests/tap.h"
@@ -32,7 +32,7 @@ typedef struct net {
     transfer_t names; /* torchvision's */
     float *params, *grads, *states;
     void *input[GRAPH_MAX_INPUTS];
-    npz_t *golden;
+    arrays_t *golden;
 } net_t;
 
 /* What detection_golden.py notes of an array: norm, projections, largest value, samples. */
@@ -59,10 +59,10 @@ static void summarize(const char *name, const float *values, int64_t n, double *
 
 static int64_t read_golden(const net_t *net, const char *name, float *out, int64_t most)
 {
-    npy_t array;
-    must(npz_describe(net->golden, name, &array), name);
+    array_info_t array;
+    must(arrays_describe(net->golden, name, &array), name);
     ASSERT(shape_count(array.shape) <= most);
-    must(npz_read(net->golden, name, &array, out), name);
+    must(arrays_read(net->golden, name, &array, out), name);
     return shape_count(array.shape);
 }
 
@@ -80,7 +80,7 @@ static void check_map(const net_t *net, const exec_results_t *results, int outpu
     const int64_t rows[] = {1, BOXES, MASKS};
     double ours[SUMMARY + 1 + SAMPLES], worst = 0, worst_sample = 0;
     float golden[SUMMARY + 1 + SAMPLES];
-    if (!npz_has(net->golden, port->name)) return;
+    if (!arrays_has(net->golden, port->name)) return;
     summarize(port->name, results->output[output], rows[value->section] * shape_count(value->shape), ours);
     read_golden(net, port->name, golden, SUMMARY + 1 + SAMPLES);
     const double most = golden[SUMMARY];
@@ -227,7 +227,7 @@ static void net_open(net_t *net)
 {
     *net = (net_t){.graph = build()};
     const graph_t *g = net->graph;
-    must(npz_open("tests/unit/rcnn_parity.npz", &net->golden), "torchvision's numbers");
+    must(arrays_open("tests/unit/rcnn_parity.npz", &net->golden), "torchvision's numbers");
     must(mem_new_array(g->n_flat_params, sizeof *net->params, "weights", &net->params), "memory");
     must(mem_new_array(g->n_flat_params, sizeof *net->grads, "gradients", &net->grads), "memory");
     must(mem_new_array(g->n_flat_states, sizeof *net->states, "statistics", &net->states), "memory");
@@ -250,7 +250,7 @@ static void net_close(net_t *net)
     transfer_close(&net->names);
     exec_free(&net->exec);
     graph_free(&net->graph);
-    npz_close(&net->golden);
+    arrays_close(&net->golden);
     mem_free(&net->params);
     mem_free(&net->grads);
     mem_free(&net->states);
@@ -295,7 +295,7 @@ static void check_gradients(const net_t *net)
         char name[192];
         double difference = 0;
         snprintf(name, sizeof name, "gradient.%s", t->name);
-        if (!npz_has(net->golden, name)) continue;
+        if (!arrays_has(net->golden, name)) continue;
         n_compared++;
         read_golden(net, name, golden, SUMMARY);
         tensor_export(&t->layout, net->grads + t->param->offset, theirs);

@@ -8,7 +8,7 @@
 #include "base/fs.h"
 #include "base/mem.h"
 #include "compute/graph/layers.h"
-#include "store/checkpoint/npz.h"
+#include "store/checkpoint/arrays.h"
 #include "tests/folder.h"
 #include "tests/net.h"
 #include "tests/op_util.h"
@@ -109,7 +109,7 @@ enum { N_REST = sizeof rest / sizeof rest[0], N_ALL = N_TRUNK + N_REST };
 
 /* A file to be written. */
 typedef struct file {
-    npz_entry_t entries[MOST];
+    array_entry_t entries[MOST];
     char names[MOST][96];
     float data[MOST][512];
     int n;
@@ -118,8 +118,8 @@ typedef struct file {
 static void add(file_t *f, const char *prefix, const char *name, const array_t *a)
 {
     snprintf(f->names[f->n], sizeof f->names[0], "%s%s", prefix, name);
-    npz_entry_t *e = &f->entries[f->n];
-    *e = (npz_entry_t){f->names[f->n], {.n_dims = a->n_dims}, f->data[f->n]};
+    array_entry_t *e = &f->entries[f->n];
+    *e = (array_entry_t){f->names[f->n], {.n_dims = a->n_dims}, f->data[f->n]};
     memcpy(e->shape.dim, a->dim, sizeof a->dim);
     int64_t n = shape_count(e->shape);
     ASSERT(n <= 512 && f->n < MOST);
@@ -139,7 +139,7 @@ static void add_detector(file_t *f, bool older)
 static const char *write_file(const file_t *f)
 {
     const char *path = folder_path("detector.npz");
-    must(npz_write(path, f->entries, f->n, NULL), path);
+    must(arrays_write(path, f->entries, f->n, NULL), path);
     return path;
 }
 
@@ -261,20 +261,20 @@ static void check_round_trip(const char *names)
     must(import(first, names, &back, &report), first);
     must(weights_export(second, names, back.graph, back.params, back.states), second);
     OK(same_files(first, second), "%s: export, import, export gives the same bytes", names);
-    npz_t *file = NULL;
-    must(npz_open(first, &file), first);
-    bool all = npz_count(file) == N_ALL;
+    arrays_t *file = NULL;
+    must(arrays_open(first, &file), first);
+    bool all = arrays_count(file) == N_ALL;
     for (int i = 0; i < N_ALL && strcmp(names, "torchvision") == 0; i++) {
         const array_t *a = i < N_TRUNK ? &trunk[i] : &rest[i - N_TRUNK];
         char name[96];
-        npy_t array;
+        array_info_t array;
         snprintf(name, sizeof name, "%s%s", i < N_TRUNK ? TRUNK : "", a->name);
-        all = all && npz_has(file, name) && npz_describe(file, name, &array) == ERR_OK &&
+        all = all && arrays_has(file, name) && arrays_describe(file, name, &array) == ERR_OK &&
               array.shape.n_dims == a->n_dims &&
               memcmp(array.shape.dim, a->dim, (size_t)a->n_dims * sizeof a->dim[0]) == 0;
     }
     OK(all, "%s: with all names and shapes", names);
-    npz_close(&file);
+    arrays_close(&file);
     unlink(first), unlink(second);
     net_free(&net), net_free(&back);
 }

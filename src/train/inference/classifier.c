@@ -159,8 +159,7 @@ static err_t match_classes(const dataset_info_t *info, const trained_model_t *mo
         int k = 0; /* both are usually in the same order */
         while (k < n && strcmp(info->class_names[i], model->class_names[(next + k) % n]) != 0) k++;
         if (k == n)
-            RAISE(ERR_DATA, "%s has the class %s, which the checkpoint lacks", info->source,
-                  info->class_names[i]);
+            RAISE(ERR_DATA, "%s has the class %s, which the model lacks", info->source, info->class_names[i]);
         labels[i] = (next + k) % n;
         next = labels[i] + 1;
     }
@@ -241,7 +240,7 @@ static err_t open_data_and_model(classifier_run_t *run)
         run->dataset->info.n_classes = run->model->about.build.n_classes;
         run->dataset->info.class_names = run->model->class_names;
     }
-    if (!weights) TRY(take_labels(run));
+    TRY(take_labels(run));
     return comm_agree(run->comm, check_data(run), "opening data");
 }
 

@@ -12,7 +12,7 @@
 #include "text/opt.h"
 #include "train/detect/postprocess.h"
 
-/* Options that describe FILE.npz; a checkpoint has its own values. */
+/* Options that describe weights; a checkpoint has its own values. */
 typedef struct weights_options {
     const char *model; /* NULL: not weights, but a checkpoint */
     const char *names, *task, *eval_crop, *stem;
@@ -25,7 +25,8 @@ extern const int n_weights_options;
 
 /* Options of both commands and both kinds of models. Outputs may be NULL. */
 typedef struct inference_options {
-    const char *where; /* a checkpoint, a run's folder (its newest valid checkpoint), or weights (FILE.npz) */
+    const char
+        *where; /* a checkpoint, a run's folder (its newest valid checkpoint), or weights (arrays_named) */
     const char
         *data; /* NULL: evaluation takes the checkpoint's; prediction knows the classes from `where` alone */
     const char *json; /* output: the result; of a prediction, one object per line and image */

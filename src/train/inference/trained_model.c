@@ -12,6 +12,7 @@
 #include "base/mem.h"
 #include "cluster/comm/comm.h"
 #include "cluster/session/disk_wait.h"
+#include "store/checkpoint/arrays.h"
 #include "train/start/options.h"
 #include "train/task/task.h"
 #include "train/weights/model_file.h"
@@ -43,10 +44,10 @@ const opt_t weights_option_table[] = {
 };
 const int n_weights_options = sizeof weights_option_table / sizeof weights_option_table[0];
 
-/* Whether the path names weights (.npz) rather than a checkpoint. */
+/* Whether the path names weights rather than a checkpoint. */
 static bool is_weights(const char *path)
 {
-    return fs_has_suffix(path, ".npz") && !fs_is_folder(path);
+    return arrays_named(path) && !fs_is_folder(path);
 }
 
 err_t weights_options_check(const inference_options_t *options, const opt_group_t *group)
@@ -59,8 +60,8 @@ err_t weights_options_check(const inference_options_t *options, const opt_group_
     }
     for (int i = 0; i < group->n; i++)
         if (group->given >> i & 1)
-            RAISE(ERR_USAGE, "--%s applies to weights (FILE.npz); the checkpoint %s has its own",
-                  group->table[i].key, options->where);
+            RAISE(ERR_USAGE, "--%s applies to weights; the checkpoint %s has its own", group->table[i].key,
+                  options->where);
     return ERR_OK;
 }
 
@@ -126,6 +127,44 @@ static err_t copy_text(const checkpoint_t *checkpoint, const char *name, char **
     return mem_strdup(text, out);
 }
 
+/* Names classes by the lines of class_text; by nothing if they are not as many. */
+static err_t split_class_names(trained_model_t *m)
+{
+    int n = 0, n_classes = m->about.build.n_classes;
+    TRY(mem_new_array(n_classes, sizeof *m->class_names, "names of classes", &m->class_names));
+    for (char *name = m->class_text, *end; name; name = end ? end + 1 : NULL) {
+        end = strchr(name, '\n');
+        if (end) *end = '\0';
+        if (n < n_classes) m->class_names[n] = name;
+        n++;
+    }
+    if (n != n_classes) mem_free(&m->class_names);
+    return ERR_OK;
+}
+
+/* Of weights, by the file beside them, if it is there. */
+static err_t read_class_names(const char *path, trained_model_t *m)
+{
+    enum { TEXT_MAX = 1 << 24 };
+    char beside[FS_PATH_MAX];
+    size_t n = 0;
+    TRY(weights_classes_path(path, beside));
+    if (!fs_exists(beside)) return ERR_OK;
+    err_t err = fs_read_text(beside, TEXT_MAX, &m->class_text);
+    if (err != ERR_OK) return err_context(ERR_DATA, "names of classes");
+    for (const char *at = m->class_text; *at; at++) /* lines may end in \r\n */
+        if (*at != '\r') m->class_text[n++] = *at;
+    while (n > 0 && m->class_text[n - 1] == '\n') n--;
+    m->class_text[n] = '\0';
+    TRY(split_class_names(m));
+    if (m->class_names)
+        snprintf(m->about.classes, sizeof m->about.classes, "%s", beside);
+    else
+        log_warn("%s does not have a line for each of the model's %d classes, and is left out", beside,
+                 m->about.build.n_classes);
+    return ERR_OK;
+}
+
 /* Rank 0. */
 static err_t read_checkpoint(const char *where, const backend_t *backend, trained_read_t read_rest,
                              trained_model_t *m)
@@ -158,18 +197,7 @@ static err_t read_checkpoint(const char *where, const backend_t *backend, traine
     about->build = model_options_of(m->graph);
     about->norm_epsilon = m->graph->norm_epsilon;
     about->task = task_of_graph(m->graph, about->transform.task)->id;
-    if (m->class_text) {
-        /* Names that do not match the number of classes are dropped. */
-        int n = 0, n_classes = about->build.n_classes;
-        TRY_OUT(err, mem_new_array(n_classes, sizeof *m->class_names, "names of classes", &m->class_names));
-        for (char *name = m->class_text, *end; name; name = end ? end + 1 : NULL) {
-            end = strchr(name, '\n');
-            if (end) *end = '\0';
-            if (n < n_classes) m->class_names[n] = name;
-            n++;
-        }
-        if (n != n_classes) mem_free(&m->class_names);
-    }
+    if (m->class_text) TRY_OUT(err, split_class_names(m));
     err = read_rest(checkpoint, m);
 out:
     checkpoint_close(&checkpoint);
@@ -254,6 +282,7 @@ err_t trained_import(const char *path, const weights_options_t *options, const d
     weights_report_t report;
     TRY(describe_weights(path, options, info, &m->about));
     TRY(build_model(backend, m));
+    TRY(read_class_names(path, m));
     err_t err = weights_import(path, options->names, m->graph, m->params.host, m->states.host, &report);
     if (err == ERR_DATA && !info)
         return err_context(err, "without --data, %s takes RGB images of %lld pixels", options->model,
@@ -355,6 +384,10 @@ table_t trained_table(const trained_about_t *about, const char *model, const cha
     if (about->input[0]) {
         table_cell(&t, "images");
         table_cell(&t, "%s", about->input);
+    }
+    if (about->classes[0]) {
+        table_cell(&t, "classes");
+        table_cell(&t, "%s", about->classes);
     }
     if (!data) return t;
     if (about->build.compute != DTYPE_F32) {

@@ -30,7 +30,8 @@ typedef struct trained_about {
     transform_settings_t transform; /* of folders and shards, as in training */
     transform_task_t task;
     int64_t n_ranks, n_threads; /* of the training run; n_threads: per rank, 0 if unknown */
-    bool weights;               /* from FILE.npz */
+    bool weights;               /* from a file of arrays */
+    char classes[FS_PATH_MAX];  /* of weights: the file that names their classes; "": none */
     char input[SHAPE_TEXT_MAX +
                64]; /* of weights: the images that they take, and why: "32×32×3, from the file" */
     bool averaged;  /* the weights are the checkpoint's moving average */

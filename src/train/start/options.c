@@ -28,8 +28,9 @@ static const opt_t table[] = {
      OPT_COMMON},
     {"preview", OPT_STRING, FIELD(preview), NULL, 0, 0, NULL, "FILE.png",
      "draw the first training samples as the model gets them, and exit", OPT_COMMON},
-    {"weights", OPT_STRING, FIELD(weights), NULL, 0, 0, NULL, "FILE.npz",
-     "initial weights (npz); a classifier for another number of classes is reinitialized", OPT_COMMON},
+    {"weights", OPT_STRING, FIELD(weights), NULL, 0, 0, NULL, "FILE",
+     "initial weights (.npz, .safetensors); a classifier for another number of classes is reinitialized",
+     OPT_COMMON},
     {"weights-names", OPT_STRING, FIELD(weights_names), "torchvision", 0, 0, NULL, "TABLE",
      "parameter names in --weights: torchvision, detectron2, tensorpack, huggingface, dptrain, or a file of rules",
      OPT_MORE},
@@ -558,7 +559,7 @@ err_t train_options_check(train_options_t *o)
     TRY(transform_check(&o->transform));
     /* --print-config writes the default, which is not a request. */
     if (!o->weights && strcmp(o->weights_names, "torchvision") != 0)
-        RAISE(ERR_USAGE, "--weights-names requires --weights FILE.npz");
+        RAISE(ERR_USAGE, "--weights-names requires --weights FILE");
     if (o->tensorboard && !o->tensorboard[0])
         RAISE(ERR_USAGE, "invalid --tensorboard '': expected a folder (. is the current one)");
     TRY(check_algorithms(o));

@@ -15,6 +15,7 @@
 #include "compute/models/rcnn.h"
 #include "store/checkpoint/store.h"
 #include "text/opt.h"
+#include "train/weights/python.h"
 #include "train/weights/weights.h"
 
 enum { FOLDER_MAX_BYTES = 48 };
@@ -338,6 +339,24 @@ err_t class_names_join(const char *const *names, int n, char **out)
     return ERR_OK;
 }
 
+/* Writes the names of the model's outputs, where the checkpoint has them, beside its weights. */
+static err_t export_classes(const checkpoint_t *c, const char *to, int n_classes)
+{
+    char path[FS_PATH_MAX], *text = NULL;
+    const char *names;
+    if (!checkpoint_find_attr(c, "class_names")) return ERR_OK;
+    TRY(checkpoint_get_text(c, "class_names", &names));
+    TRY(weights_classes_path(to, path));
+    const size_t n = strlen(names) + 2;
+    TRY(mem_new(n, "names of classes", &text));
+    snprintf(text, n, "%s\n", names);
+    const err_t err = fs_write_text(path, text);
+    mem_free(&text);
+    TRY(err);
+    log_info("classes   %s, the names of the %d outputs", path, n_classes);
+    return ERR_OK;
+}
+
 err_t model_file_export(const char *where, const char *to, const char *names)
 {
     char path[FS_PATH_MAX];
@@ -346,6 +365,7 @@ err_t model_file_export(const char *where, const char *to, const char *names)
     float *params = NULL, *states = NULL;
     pixel_norm_t norm;
     bool averaged = false;
+    python_t python;
     err_t err = ERR_OK;
     TRY(model_file_locate(where, path, NULL));
     /* Refuses to replace the checkpoint by its weights. */
@@ -358,14 +378,18 @@ err_t model_file_export(const char *where, const char *to, const char *names)
     TRY_OUT(err, mem_new_array(g->n_flat_states, sizeof *states, "running statistics", &states));
     TRY_OUT(err, model_file_read(c, g, params, states, NULL, &averaged));
     TRY_OUT(err, weights_export(to, names, g, params, states));
-    log_info("%s: %d arrays of %s, name table %s%s", to, g->n_params + g->n_states, g->model, names,
+    log_info("weights   %s, %d arrays of %s, name table %s%s", to, g->n_params + g->n_states, g->model, names,
              averaged ? " (moving average of the weights)" : "");
-    const int n_channels = (int)graph_shape(g, 0).dim[3];
-    for (int k = 0; k < n_channels; k++)
-        log_info("pixels are normalized as (value / 255 - %.6g) / %.6g%s", norm.mean[k], norm.std[k],
-                 n_channels == 1 ? ""
-                 : k == 0        ? " in the first channel"
-                                 : " in the next");
+    char mean[64] = "", std[64] = "";
+    for (int64_t k = 0, n = 0, m = 0; k < graph_shape(g, 0).dim[3]; k++) {
+        n += snprintf(mean + n, sizeof mean - (size_t)n, "%s%.6g", k ? ", " : "", norm.mean[k]);
+        m += snprintf(std + m, sizeof std - (size_t)m, "%s%.6g", k ? ", " : "", norm.std[k]);
+    }
+    log_info("pixels    (value / 255 - mean) / std, with mean %s and std %s", mean, std);
+    TRY_OUT(err, export_classes(c, to, model_classes(g)));
+    if (strcmp(names, "torchvision") != 0) goto out;
+    python_load(g, to, &python);
+    log_info("PyTorch   loads them by these two lines:\n\n%s\n", python.lines);
 out:
     mem_free(&params);
     mem_free(&states);

@@ -210,26 +210,26 @@ void transfer_close(transfer_t *x)
 }
 
 /* Tries the spellings of a name; found[NAME_THEIRS_MAX] is the one in the file. */
-static bool find_spelling(const name_table_t *table, const char *name, const npz_t *file, char *found)
+static bool find_spelling(const name_table_t *table, const char *name, const arrays_t *file, char *found)
 {
     for (int nth = 0; nth < table->n; nth++) {
         if (!name_table_find(table, name, nth, found)) continue;
         const size_t n = strlen(found);
-        if (npz_has(file, found)) return true;
+        if (arrays_has(file, found)) return true;
         if (n + strlen(table->ending) >= NAME_THEIRS_MAX) continue;
         strcpy(found + n, table->ending);
-        if (npz_has(file, found)) return true;
+        if (arrays_has(file, found)) return true;
     }
     return false;
 }
 
-err_t transfer_match(transfer_t *x, const npz_t *file)
+err_t transfer_match(transfer_t *x, const arrays_t *file)
 {
     for (int i = 0; i < x->n; i++) {
         named_tensor_t *t = &x->tensors[i];
         char found[NAME_THEIRS_MAX];
         const char *short_name = alone(t->param->name);
-        if (t->name[0] && npz_has(file, t->name)) continue;
+        if (t->name[0] && arrays_has(file, t->name)) continue;
         if (find_spelling(&x->table, t->param->name, file, found) ||
             (short_name && find_spelling(&x->table, short_name, file, found)))
             memcpy(t->name, found, sizeof found);

@@ -8,7 +8,7 @@
 
 #include "base/err.h"
 #include "compute/models/model.h"
-#include "store/checkpoint/npz.h"
+#include "store/checkpoint/arrays.h"
 
 /* Names of the model's tensors in other programs, as a small text:
  *
@@ -130,7 +130,7 @@ err_t transfer_open(const graph_t *graph, const char *names, transfer_t *out);
 void transfer_close(transfer_t *transfer);
 
 /* Renames tensors that the file has under another spelling, or as a trunk alone. ERR_USAGE as above. */
-err_t transfer_match(transfer_t *transfer, const npz_t *file);
+err_t transfer_match(transfer_t *transfer, const arrays_t *file);
 
 /* ERR_USAGE for a detector whose heads are not those of the table's program. */
 err_t transfer_check_heads(const transfer_t *transfer);

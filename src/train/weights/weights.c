@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Imports weights from .npz: which arrays are taken, what may be missing, and what is refused, such as the files of
- * other programs; exports them as .npz or .h5. Names and layouts are left to transfer.c. */
+/* Imports weights from .npz and .safetensors: which arrays are taken, what may be missing, and what is refused, such as
+ * the files of other programs; exports them, also as .h5. Names and layouts are left to transfer.c. */
 #include "train/weights/weights.h"
 
 #include <math.h>
@@ -10,35 +10,34 @@
 #include "base/file_kind.h"
 #include "base/fs.h"
 #include "base/mem.h"
-#include "base/utf8.h"
 #include "compute/models/rcnn.h"
 #include "store/checkpoint/file.h"
+#include "train/weights/python.h"
 #include "train/weights/transfer.h"
 
 typedef struct import {
     transfer_t x;
     const char *path;
-    npz_t *file;
-    npy_t *arrays; /* [x.n] */
-    bool *take;    /* [x.n] */
+    arrays_t *file;
+    array_info_t *arrays; /* [x.n] */
+    bool *take;           /* [x.n] */
     bool trunk_only;
     weights_report_t *report;
 } import_t;
 
 static bool has(const import_t *m, const named_tensor_t *t)
 {
-    return t->name[0] && npz_has(m->file, t->name);
+    return t->name[0] && arrays_has(m->file, t->name);
 }
 
 /* What all names of the file begin with, up to its last '.' or '/'. */
-static void shared_prefix(const npz_t *file, char out[NPZ_NAME_MAX])
+static void shared_prefix(const arrays_t *file, char out[ARRAY_NAME_MAX])
 {
     size_t n = 0;
     bool first = true;
-    for (int64_t i = 0; i < npz_count(file); i++) {
-        char name[NPZ_NAME_MAX];
+    for (int64_t i = 0; i < arrays_count(file); i++) {
+        const char *name = arrays_name(file, i);
         size_t same = 0;
-        npz_name(file, i, name);
         if (!strpbrk(name, "./")) continue;
         while (same < n && name[same] == out[same]) same++;
         n = first ? strlen(strcpy(out, name)) : same;
@@ -58,7 +57,7 @@ static int count_found(const import_t *m)
 /* Matches names, without the part of the shared prefix with which most are found. Names that fit as they are keep it. */
 static err_t match_names(import_t *m, char prefix[WEIGHTS_PREFIX_MAX])
 {
-    char shared[NPZ_NAME_MAX];
+    char shared[ARRAY_NAME_MAX];
     int most = 0;
     prefix[0] = '\0';
     TRY(transfer_match(&m->x, m->file));
@@ -68,66 +67,15 @@ static err_t match_names(import_t *m, char prefix[WEIGHTS_PREFIX_MAX])
         char part[WEIGHTS_PREFIX_MAX];
         if (shared[n] != '.' && shared[n] != '/') continue;
         snprintf(part, sizeof part, "%.*s", (int)n + 1, shared);
-        npz_set_prefix(m->file, part);
+        arrays_set_prefix(m->file, part);
         TRY(transfer_match(&m->x, m->file));
         const int n_found = count_found(m);
         if (n_found <= most) continue;
         most = n_found;
         memcpy(prefix, part, sizeof part);
     }
-    npz_set_prefix(m->file, prefix);
+    arrays_set_prefix(m->file, prefix);
     return transfer_match(&m->x, m->file);
-}
-
-enum { PATH_SHOWN = 120 };
-
-/* Weights in the files of other programs than NumPy, and the two lines of Python that convert them; %1$s is the file,
- * %2$s the .npz to write. A training checkpoint holds the weights under any name: the dictionary with the most arrays
- * is taken. */
-static const struct {
-    file_kind_t kind;
-    const char *lines, *more;
-} conversions[] = {
-    {FILE_PYTORCH,
-     "import numpy, torch; d = torch.load(\"%1$s\", map_location=\"cpu\", weights_only=True)\n"
-     "numpy.savez(\"%2$s\", **{k: v.detach().float().numpy() for k, v in max([d, *d.values()], key=lambda s: "
-     "isinstance(s, dict) and sum(map(torch.is_tensor, s.values()))).items() if torch.is_tensor(v)})",
-     ""},
-    {FILE_TORCHSCRIPT,
-     "import numpy, torch; d = torch.jit.load(\"%1$s\", map_location=\"cpu\").state_dict()\n"
-     "numpy.savez(\"%2$s\", **{k: v.detach().float().numpy() for k, v in d.items()})",
-     ""},
-    {FILE_PICKLE,
-     "import numpy, pickle; d = pickle.load(open(\"%1$s\", \"rb\"), encoding=\"latin1\")\n"
-     "numpy.savez(\"%2$s\", **{k: numpy.asarray(v) for k, v in max([d, *d.values()], key=lambda s: isinstance(s, dict) "
-     "and len(s)).items()})",
-     "; a pickle can run any program, so know where it is from"},
-    {FILE_SAFETENSORS,
-     "import numpy; from safetensors.torch import load_file\n"
-     "numpy.savez(\"%2$s\", **{k: v.float().numpy() for k, v in load_file(\"%1$s\").items()})",
-     ""},
-    {FILE_HDF5,
-     "import h5py, numpy; a = {}; h5py.File(\"%1$s\").visititems(lambda k, v: a.update({k: v[()]}) if isinstance(v, "
-     "h5py.Dataset) else None)\n"
-     "numpy.savez(\"%2$s\", **a)",
-     "; Keras's names need a table, --weights-names"},
-};
-
-/* The path within quotes of Python; if it cannot be printed, or is long, a word in its place. */
-static void python_path(const char *path, const char *word, char out[PATH_SHOWN])
-{
-    size_t n = 0, length;
-    for (const char *at = path; *at; at += length) {
-        length = utf8_length(at);
-        if (length == 0 || utf8_is_control(at, length) || n + length + 2 > PATH_SHOWN) {
-            snprintf(out, PATH_SHOWN, "%s", word);
-            return;
-        }
-        if (*at == '"' || *at == '\\') out[n++] = '\\';
-        memcpy(out + n, at, length);
-        n += length;
-    }
-    out[n] = '\0';
 }
 
 typedef struct start {
@@ -146,21 +94,12 @@ static start_t read_start(const char *path)
 
 static err_t refuse_foreign(const char *path, const start_t *start)
 {
-    for (size_t i = 0; i < sizeof conversions / sizeof *conversions; i++) {
-        if (conversions[i].kind != start->kind) continue;
-        char from[PATH_SHOWN], to[PATH_SHOWN + 8], lines[768];
-        python_path(path, "FILE", from);
-        const char *slash = strrchr(from, '/'), *name = slash ? slash + 1 : from, *dot = strrchr(name, '.');
-        /* What it converts is not overwritten. */
-        const bool cut = dot && dot > name && strcmp(dot, ".npz") != 0;
-        const int n_stem = cut ? (int)(dot - from) : (int)strlen(from);
-        snprintf(to, sizeof to, "%.*s.npz", n_stem, from);
-        snprintf(lines, sizeof lines, conversions[i].lines, from, to);
-        RAISE(ERR_DATA,
-              "%.200s: %s; weights are read from .npz, to which these two lines of Python convert it%s:\n%s",
-              path, file_kind_explain(start->first, start->n, NULL).text, conversions[i].more, lines);
-    }
-    return ERR_OK;
+    python_t python;
+    if (!python_convert(start->kind, path, &python)) return ERR_OK;
+    RAISE(
+        ERR_DATA,
+        "%.200s: %s; weights are read from .npz and .safetensors; these two lines of Python write an .npz%s:\n%s",
+        path, file_kind_explain(start->first, start->n, NULL).text, python.more, python.lines);
 }
 
 err_t weights_check_file(const char *path)
@@ -179,11 +118,11 @@ static err_t import_open(import_t *m, const graph_t *graph, const char *names)
         fs_quote(m->path, word, sizeof word);
         RAISE(
             ERR_DATA,
-            "%.200s is %s, not .npz; export its weights first: dptrain checkpoint export %.200s --out weights.npz",
+            "%.200s is %s, not .npz or .safetensors; export its weights first: dptrain checkpoint export %.200s --out weights.npz",
             m->path, fs_is_folder(m->path) ? "a folder" : "a file of dptrain's own", word);
     }
     TRY(refuse_foreign(m->path, &start));
-    TRY(npz_open(m->path, &m->file));
+    TRY(arrays_open(m->path, &m->file));
     TRY(match_names(m, prefix));
     if (m->report) memcpy(m->report->prefix, prefix, sizeof prefix);
     return ERR_OK;
@@ -193,7 +132,7 @@ static void import_close(import_t *m)
 {
     mem_free(&m->arrays);
     mem_free(&m->take);
-    npz_close(&m->file);
+    arrays_close(&m->file);
     transfer_close(&m->x);
 }
 
@@ -216,22 +155,23 @@ static bool has_trunk_only(const import_t *m)
 
 /* A prefix of half of the model's arrays that was not left out, as another array does not have it. */
 static bool find_prefix(const import_t *m, const char *wanted, char prefix[WEIGHTS_PREFIX_MAX],
-                        char other[NPZ_NAME_MAX])
+                        const char **out)
 {
+    const char *other;
     const size_t n_wanted = strlen(wanted);
     prefix[0] = '\0';
-    for (int64_t i = 0; !prefix[0] && i < npz_count(m->file); i++) {
-        npz_name(m->file, i, other);
+    for (int64_t i = 0; !prefix[0] && i < arrays_count(m->file); i++) {
+        other = arrays_name(m->file, i);
         const size_t length = strlen(other), n = length > n_wanted ? length - n_wanted : 0;
         if (n > 0 && n < WEIGHTS_PREFIX_MAX && strcmp(other + n, wanted) == 0 && strchr("./", other[n - 1]))
             snprintf(prefix, WEIGHTS_PREFIX_MAX, "%.*s", (int)n, other);
     }
-    npz_set_prefix(m->file, prefix);
+    arrays_set_prefix(m->file, prefix);
     const int n_found = prefix[0] ? count_found(m) : 0;
-    npz_set_prefix(m->file, "");
-    for (int64_t i = 0; 2 * n_found >= m->x.n && i < npz_count(m->file); i++) {
-        npz_name(m->file, i, other);
-        if (strncmp(prefix, other, strlen(prefix)) != 0) return true;
+    arrays_set_prefix(m->file, "");
+    for (int64_t i = 0; 2 * n_found >= m->x.n && i < arrays_count(m->file); i++) {
+        *out = arrays_name(m->file, i);
+        if (strncmp(prefix, *out, strlen(prefix)) != 0) return true;
     }
     return false;
 }
@@ -259,10 +199,11 @@ static err_t refuse_missing(const import_t *m, const named_tensor_t *t)
     if (t->part != PART_TRUNK && has_trunk_only(m))
         RAISE(ERR_DATA, "%s has only a trunk for %s, from which training can start: no array '%s'", m->path,
               m->x.graph->model, t->name);
-    npz_list(m->file, list, sizeof list);
+    arrays_list(m->file, list, sizeof list);
     if (!t->name[0]) return transfer_no_rule(&m->x, t);
-    char prefix[WEIGHTS_PREFIX_MAX], other[NPZ_NAME_MAX];
-    if (find_prefix(m, t->name, prefix, other))
+    char prefix[WEIGHTS_PREFIX_MAX];
+    const char *other;
+    if (find_prefix(m, t->name, prefix, &other))
         RAISE(
             ERR_DATA,
             "%s has no array '%s' for %s of %s, but '%s%s'; '%s' is not left out, because other arrays, such as "
@@ -276,7 +217,7 @@ static err_t refuse_missing(const import_t *m, const named_tensor_t *t)
 }
 
 /* Notes the first reason why the heads keep their initial values. */
-static void report_head(const import_t *m, const named_tensor_t *t, const npy_t *array)
+static void report_head(const import_t *m, const named_tensor_t *t, const array_info_t *array)
 {
     weights_report_t *report = m->report;
     char heads[200]; /* their layers: "a, b" */
@@ -305,7 +246,7 @@ static void report_head(const import_t *m, const named_tensor_t *t, const npy_t 
 }
 
 /* The stem whose first kernel has as many values. */
-static model_stem_t stem_of_array(const transfer_t *x, int i, const npy_t *array)
+static model_stem_t stem_of_array(const transfer_t *x, int i, const array_info_t *array)
 {
     const graph_t *g = x->graph;
     if (model_stem_of(g) == MODEL_STEM_AUTO || i != g->nodes[0].first_param) return MODEL_STEM_AUTO;
@@ -326,7 +267,7 @@ static err_t find_array(import_t *m, int i)
         report_head(m, t, NULL);
         return ERR_OK;
     }
-    TRY(npz_describe(m->file, t->name, &m->arrays[i]));
+    TRY(arrays_describe(m->file, t->name, &m->arrays[i]));
     if (shape_equal(m->arrays[i].shape, t->layout.shape)) return ERR_OK;
     const model_stem_t stem = stem_of_array(&m->x, i, &m->arrays[i]);
     if (t->part != PART_HEAD)
@@ -375,7 +316,7 @@ err_t weights_import(const char *path, const char *names, const graph_t *graph, 
     for (int i = 0; i < x->n; i++) {
         const named_tensor_t *t = &x->tensors[i];
         if (!m.take[i] || (t->part == PART_HEAD && !heads)) continue;
-        TRY_OUT(err, npz_read(m.file, t->name, &m.arrays[i], theirs));
+        TRY_OUT(err, arrays_read(m.file, t->name, &m.arrays[i], theirs));
         const int64_t n = shape_count(t->layout.shape);
         for (int64_t k = 0; k < n; k++)
             if (!isfinite(theirs[k]))
@@ -390,7 +331,7 @@ err_t weights_import(const char *path, const char *names, const graph_t *graph, 
                  "only the trunk is imported, all other layers are reinitialized%s%.100s%s",
                  others ? ": the file has no '" : "", others ? first_missing(&m) : "", others ? "'" : "");
     }
-    out->n_unused = npz_count(m.file) - out->n_taken;
+    out->n_unused = arrays_count(m.file) - out->n_taken;
 out:
     mem_free(&theirs);
     import_close(&m);
@@ -411,12 +352,12 @@ static const named_tensor_t *classifier_bias(const import_t *m)
 static err_t count_outputs(const import_t *m, int *out)
 {
     const named_tensor_t *t = classifier_bias(m);
-    npy_t array;
+    array_info_t array;
     if (!t)
         RAISE(ERR_USAGE, "the classifier of %s has no bias, so its number of classes is unknown; give --data",
               m->x.graph->model);
     if (!has(m, t)) return refuse_missing(m, t);
-    TRY(npz_describe(m->file, t->name, &array));
+    TRY(arrays_describe(m->file, t->name, &array));
     int64_t n = shape_count(array.shape);
     if (array.shape.n_dims != 1 || n < 1 || n > 1 << 24)
         RAISE(ERR_DATA, "%s: array '%s' is %s, not one value per class", m->path, t->name,
@@ -429,15 +370,24 @@ void weights_read_note(const char *path, weights_note_t *out)
 {
     char comment[TRANSFER_NOTE_MAX];
     long long size[3];
-    npz_t *file;
+    arrays_t *file;
     *out = (weights_note_t){.height = 0};
-    if (npz_open(path, &file) != ERR_OK) return;
-    npz_comment(file, comment, sizeof comment);
-    npz_close(&file);
+    if (arrays_open(path, &file) != ERR_OK) return;
+    arrays_note(file, comment, sizeof comment);
+    arrays_close(&file);
     if (sscanf(comment, TRANSFER_NOTE_READ, out->model, &size[0], &size[1], &size[2]) == 4)
         out->height = size[0], out->width = size[1], out->channels = size[2];
     else
         out->model[0] = '\0';
+}
+
+err_t weights_classes_path(const char *path, char out[FS_PATH_MAX])
+{
+    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path, *dot = strrchr(name, '.');
+    const int n = dot && dot > name ? (int)(dot - path) : (int)strlen(path);
+    if (snprintf(out, FS_PATH_MAX, "%.*s.classes.txt", n, path) >= FS_PATH_MAX)
+        RAISE(ERR_USAGE, "the path of the weights is longer than %d bytes", FS_PATH_MAX);
+    return ERR_OK;
 }
 
 /* A layer that has γ without running statistics. */
@@ -458,14 +408,14 @@ static err_t is_constant(const import_t *m, int state, float value, bool *out)
     const named_tensor_t *t = &m->x.tensors[m->x.graph->n_params + state];
     const int64_t n = shape_count(t->layout.shape);
     float *values = NULL;
-    npy_t array;
+    array_info_t array;
     err_t err = ERR_OK;
     *out = false;
     if (!has(m, t)) return ERR_OK;
-    TRY(npz_describe(m->file, t->name, &array));
+    TRY(arrays_describe(m->file, t->name, &array));
     if (!shape_equal(array.shape, t->layout.shape)) return ERR_OK;
     TRY(mem_new_array(n, sizeof *values, "weights", &values));
-    TRY_OUT(err, npz_read(m->file, t->name, &array, values));
+    TRY_OUT(err, arrays_read(m->file, t->name, &array, values));
     *out = true;
     for (int64_t i = 0; i < n; i++) *out = *out && fabsf(values[i] - value) < 5e-6f;
 out:
@@ -495,13 +445,13 @@ err_t weights_find_form(const char *path, const char *names, const char *model, 
     const model_options_t plain = {.sample = sample, .n_classes = 1, .compute = DTYPE_F32};
     import_t m = {.path = path};
     graph_t *graph;
-    npy_t array;
+    array_info_t array;
     *out = (model_form_t){.n_outputs = 0};
     TRY(model_build(model, &plain, &graph));
     const int i = graph->nodes[0].first_param;
     err_t err = import_open(&m, graph, names);
     if (err == ERR_OK && model_stem_of(graph) != MODEL_STEM_AUTO && has(&m, &m.x.tensors[i])) {
-        err = npz_describe(m.file, m.x.tensors[i].name, &array);
+        err = arrays_describe(m.file, m.x.tensors[i].name, &array);
         if (err == ERR_OK) out->stem = stem_of_array(&m.x, i, &array);
     }
     if (err == ERR_OK && model_detects(model)) err = find_detector_form(&m, out);
@@ -529,7 +479,7 @@ err_t weights_count_classes(const char *path, const char *names, const graph_t *
     return err;
 }
 
-static err_t write_h5(const char *path, const transfer_t *x, const npz_entry_t *entries)
+static err_t write_h5(const char *path, const transfer_t *x, const array_entry_t *entries)
 {
     ckpt_array_t *arrays = NULL;
     char(*names)[CKPT_NAME_MAX] = NULL;
@@ -557,40 +507,62 @@ out:
     return err;
 }
 
-err_t weights_export(const char *path, const char *names, const graph_t *graph, const float *params,
-                     const float *states)
+/* A model's weights as a file of a table's program has them. */
+typedef struct export
 {
-    transfer_t x = {.n = 0};
-    npz_entry_t *entries = NULL;
-    float *theirs = NULL;
+    transfer_t x;
+    array_entry_t *entries; /* [x.n] */
+    float *values;
+}
+export_t;
+
+static err_t export_open(export_t *e, const graph_t *graph, const char *names, const float *params,
+                         const float *states)
+{
+    transfer_t *x = &e->x;
     int64_t n_values = 0;
-    err_t err = ERR_OK;
-    bool npz = fs_has_suffix(path, ".npz");
-    if (!npz && !fs_has_suffix(path, ".h5") && !fs_has_suffix(path, ".hdf5"))
-        RAISE(ERR_USAGE, "invalid output file '%s': expected a name that ends in .npz, .h5 or .hdf5", path);
-    TRY_OUT(err, transfer_open(graph, names, &x));
-    TRY_OUT(err, transfer_check_heads(&x));
-    for (int i = 0; i < x.n; i++) {
-        if (!x.tensors[i].name[0]) TRY_OUT(err, transfer_no_rule(&x, &x.tensors[i]));
-        n_values += shape_count(x.tensors[i].layout.shape);
+    TRY(transfer_open(graph, names, x));
+    TRY(transfer_check_heads(x));
+    for (int i = 0; i < x->n; i++) {
+        if (!x->tensors[i].name[0]) TRY(transfer_no_rule(x, &x->tensors[i]));
+        n_values += shape_count(x->tensors[i].layout.shape);
     }
-    TRY_OUT(err, mem_new_array(n_values, sizeof *theirs, "weights", &theirs));
-    TRY_OUT(err, mem_new_array(x.n, sizeof *entries, "weights", &entries));
-    float *next = theirs;
-    for (int i = 0; i < x.n; i++) {
-        const named_tensor_t *t = &x.tensors[i];
-        entries[i] = (npz_entry_t){t->name, t->layout.shape, next};
+    TRY(mem_new_array(n_values, sizeof *e->values, "weights", &e->values));
+    TRY(mem_new_array(x->n, sizeof *e->entries, "weights", &e->entries));
+    float *next = e->values;
+    for (int i = 0; i < x->n; i++) {
+        const named_tensor_t *t = &x->tensors[i];
+        e->entries[i] = (array_entry_t){t->name, t->layout.shape, next};
         tensor_export(&t->layout, (i < graph->n_params ? params : states) + t->param->offset, next);
         next += shape_count(t->layout.shape);
     }
+    return ERR_OK;
+}
+
+static void export_close(export_t *e)
+{
+    mem_free(&e->entries);
+    mem_free(&e->values);
+    transfer_close(&e->x);
+}
+
+err_t weights_export(const char *path, const char *names, const graph_t *graph, const float *params,
+                     const float *states)
+{
+    export_t e = {.entries = NULL};
     char note[TRANSFER_NOTE_MAX];
     const shape_t image = graph_shape(graph, 0);
+    const bool arrays = arrays_named(path);
+    if (!arrays && !fs_has_suffix(path, ".h5") && !fs_has_suffix(path, ".hdf5"))
+        RAISE(ERR_USAGE,
+              "invalid output file '%s': expected a name that ends in .npz, .safetensors, .h5 or .hdf5",
+              path);
+    err_t err = export_open(&e, graph, names, params, states);
     snprintf(note, sizeof note, TRANSFER_NOTE, graph->model, (long long)image.dim[1], (long long)image.dim[2],
              (long long)image.dim[3]);
-    err = npz ? npz_write(path, entries, x.n, rcnn_is(graph) ? NULL : note) : write_h5(path, &x, entries);
-out:
-    mem_free(&entries);
-    mem_free(&theirs);
-    transfer_close(&x);
+    if (err == ERR_OK)
+        err = arrays ? arrays_write(path, e.entries, e.x.n, rcnn_is(graph) ? NULL : note)
+                     : write_h5(path, &e.x, e.entries);
+    export_close(&e);
     return err;
 }

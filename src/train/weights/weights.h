@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* Exchanges weights with other programs: NumPy's .npz (store/checkpoint/npz.h), with names and layouts from a
- * table (transfer.h). Not collective. */
+/* Exchanges weights with other programs: .npz and .safetensors (store/checkpoint/arrays.h), with names and layouts from
+ * a table (transfer.h). Not collective. */
 #ifndef TRAIN_WEIGHTS_WEIGHTS_H
 #define TRAIN_WEIGHTS_WEIGHTS_H
 
+#include "base/fs.h"
 #include "compute/models/model.h"
 
 enum { WEIGHTS_PREFIX_MAX = 64 };
@@ -41,6 +42,10 @@ typedef struct weights_note {
 } weights_note_t;
 void weights_read_note(const char *path, weights_note_t *out);
 
+/* The file beside weights that names their classes, a line for each output: "resnet18.classes.txt" of "resnet18.npz".
+ * ERR_USAGE if the path is too long. */
+err_t weights_classes_path(const char *path, char out[FS_PATH_MAX]);
+
 /* The form of the network that the file's weights are of.
  *
  *   sample  model_options_t's */
@@ -50,8 +55,8 @@ err_t weights_find_form(const char *path, const char *names, const char *model, 
 /* As whose detectors the files of a name table compute. ERR_USAGE as name_table_read. */
 err_t weights_find_heads(const char *names, model_heads_t *out);
 
-/* ERR_DATA if the file holds weights, but in another program's format, with the Python that converts it: PyTorch's,
- * safetensors, a pickle, HDF5 that is not dptrain's. Anything else is left to its reader. */
+/* ERR_DATA if the file holds weights, but in another program's format, with the Python that converts it: PyTorch's, a
+ * pickle, HDF5 that is not dptrain's. Anything else is left to its reader. */
 err_t weights_check_file(const char *path);
 
 /* The number of classes in the file: the outputs of the graph's classifier there, whatever the graph's own
@@ -60,7 +65,7 @@ err_t weights_count_classes(const char *path, const char *names, const graph_t *
 
 /* Writes all parameters and running statistics.
  *
- *   path    ends in .npz, or in .h5 or .hdf5 for a checkpoint with weights only (store/checkpoint/file.h),
+ *   path    ends in .npz or .safetensors, or in .h5 or .hdf5 for a checkpoint with weights only (store/checkpoint/file.h),
  *           which HDF5's tools and h5py read
  *   names   a name table, as in name_table_read
  *
