@@ -53,11 +53,12 @@ rpm_packages=(gcc glibc-devel make pkgconf-pkg-config git openmpi openmpi-devel 
     libzip-devel openssh-clients curl unzip ca-certificates)
 rpm_test_packages=(bats hdf5 ImageMagick iproute iptables-nft jq libasan libubsan openssh-server perl podman procps-ng python3 rsync runc
     ShellCheck sshpass strace xz)
-# TensorBoard's reader, COCO's masks, weights' readers and a validator of JSON schemas with their dependencies, for tests; clang-format, whose
-# versions format differently. 25 MB to download.
+# TensorBoard's reader, COCO's masks, readers of weights and networks, and a validator of JSON schemas with their
+# dependencies, for tests; clang-format, whose versions format differently. 40 MB to download.
 venv=${DPTRAIN_VENV:-$here/../build/venv}
 pip_packages=(tensorboard==2.20.0 numpy==2.2.6 protobuf==6.31.1 absl-py==2.3.1
-    pycocotools==2.0.11 safetensors==0.8.0 clang-format==14.0.6 jsonschema==4.17.3 attrs==25.3.0 pyrsistent==0.20.0 pyyaml==6.0.2)
+    pycocotools==2.0.11 safetensors==0.8.0 onnxruntime==1.20.1 clang-format==14.0.6 jsonschema==4.17.3 attrs==25.3.0
+    pyrsistent==0.20.0 pyyaml==6.0.2)
 # PNG's conformance images, good and broken: what they are, whichever release they come from.
 pngsuite=${DPTRAIN_PNGSUITE:-$here/../build/pngsuite}
 pngsuite_source=libspng

@@ -31,7 +31,7 @@ typedef struct checkpoint_options {
 #define FIELD(name) offsetof(checkpoint_options_t, name)
 static const opt_t table[] = {
     {"out", OPT_STRING, FIELD(out), NULL, 0, 0, NULL, "FILE",
-     "export: output file: .npz, .safetensors or .h5", OPT_COMMON},
+     "export: output file: .npz, .safetensors, .h5, or .onnx for the network, too", OPT_COMMON},
     {"names", OPT_STRING, FIELD(names), "torchvision", 0, 0, NULL, "TABLE",
      "export: parameter names and layout: torchvision, detectron2, tensorpack, huggingface, dptrain, or a file of rules",
      OPT_COMMON},

@@ -15,6 +15,7 @@
 #include "compute/models/rcnn.h"
 #include "store/checkpoint/store.h"
 #include "text/opt.h"
+#include "train/weights/onnx.h"
 #include "train/weights/python.h"
 #include "train/weights/weights.h"
 
@@ -339,13 +340,10 @@ err_t class_names_join(const char *const *names, int n, char **out)
     return ERR_OK;
 }
 
-/* Writes the names of the model's outputs, where the checkpoint has them, beside its weights. */
-static err_t export_classes(const checkpoint_t *c, const char *to, int n_classes)
+/* Writes the names of the model's outputs beside its weights. */
+static err_t export_classes(const char *names, const char *to, int n_classes)
 {
     char path[FS_PATH_MAX], *text = NULL;
-    const char *names;
-    if (!checkpoint_find_attr(c, "class_names")) return ERR_OK;
-    TRY(checkpoint_get_text(c, "class_names", &names));
     TRY(weights_classes_path(to, path));
     const size_t n = strlen(names) + 2;
     TRY(mem_new(n, "names of classes", &text));
@@ -366,7 +364,10 @@ err_t model_file_export(const char *where, const char *to, const char *names)
     pixel_norm_t norm;
     bool averaged = false;
     python_t python;
+    const char *class_names = NULL;
+    const bool onnx = fs_has_suffix(to, ".onnx"), plain = strcmp(names, "torchvision") == 0;
     err_t err = ERR_OK;
+    if (onnx && !plain) RAISE(ERR_USAGE, "--names %s: layers of ONNX have torchvision's names", names);
     TRY(model_file_locate(where, path, NULL));
     /* Refuses to replace the checkpoint by its weights. */
     struct stat a, b;
@@ -377,19 +378,33 @@ err_t model_file_export(const char *where, const char *to, const char *names)
     TRY_OUT(err, mem_new_array(g->n_flat_params, sizeof *params, "weights", &params));
     TRY_OUT(err, mem_new_array(g->n_flat_states, sizeof *states, "running statistics", &states));
     TRY_OUT(err, model_file_read(c, g, params, states, NULL, &averaged));
-    TRY_OUT(err, weights_export(to, names, g, params, states));
-    log_info("weights   %s, %d arrays of %s, name table %s%s", to, g->n_params + g->n_states, g->model, names,
-             averaged ? " (moving average of the weights)" : "");
+    if (checkpoint_find_attr(c, "class_names"))
+        TRY_OUT(err, checkpoint_get_text(c, "class_names", &class_names));
+    const char *average = averaged ? " (moving average of the weights)" : "";
+    if (onnx) {
+        const int64_t *d = graph_shape(g, 0).dim;
+        TRY_OUT(err, weights_export_onnx(to, g, &norm, class_names, params, states));
+        log_info("network   %s, %s as ONNX, opset %d%s", to, g->model, ONNX_OPSET, average);
+        log_info("input     image, float32 [batch, %lld, %lld, %lld]: %s values of 0 to 255", (long long)d[3],
+                 (long long)d[1], (long long)d[2], d[3] == 3 ? "RGB" : "gray");
+        log_info("outputs   logits and probabilities, float32 [batch, %d]", model_classes(g));
+    } else {
+        TRY_OUT(err, weights_export(to, names, g, params, states));
+        log_info("weights   %s, %d arrays of %s, name table %s%s", to, g->n_params + g->n_states, g->model,
+                 names, average);
+    }
     char mean[64] = "", std[64] = "";
     for (int64_t k = 0, n = 0, m = 0; k < graph_shape(g, 0).dim[3]; k++) {
         n += snprintf(mean + n, sizeof mean - (size_t)n, "%s%.6g", k ? ", " : "", norm.mean[k]);
         m += snprintf(std + m, sizeof std - (size_t)m, "%s%.6g", k ? ", " : "", norm.std[k]);
     }
-    log_info("pixels    (value / 255 - mean) / std, with mean %s and std %s", mean, std);
-    TRY_OUT(err, export_classes(c, to, model_classes(g)));
-    if (strcmp(names, "torchvision") != 0) goto out;
+    log_info("pixels    %s(value / 255 - mean) / std, with mean %s and std %s",
+             onnx ? "normalized by the network: " : "", mean, std);
+    if (class_names) TRY_OUT(err, export_classes(class_names, to, model_classes(g)));
+    if (!plain) goto out;
     python_load(g, to, &python);
-    log_info("PyTorch   loads them by these two lines:\n\n%s\n", python.lines);
+    log_info("%s by these two lines:\n\n%s\n", onnx ? "Python    runs it" : "PyTorch   loads them",
+             python.lines);
 out:
     mem_free(&params);
     mem_free(&states);

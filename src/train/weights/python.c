@@ -195,11 +195,27 @@ static void build_detector(python_t *p, const graph_t *g, const resnet_t *net)
     add(p, "), %d)", model_classes(g));
 }
 
+static void run_onnx(python_t *p, const graph_t *g, const char *name)
+{
+    const int64_t *d = graph_shape(g, 0).dim;
+    add(p,
+        "import numpy, onnxruntime; from PIL import Image; model = onnxruntime.InferenceSession(\"%s\")\n"
+        "print(model.run([\"probabilities\"], {\"image\": numpy.asarray(Image.open(\"image.png\").convert(\"%s\")"
+        ".resize((%lld, %lld)), \"float32\")%s[None]}))",
+        name, d[3] == 3 ? "RGB" : "L", (long long)d[2], (long long)d[1],
+        d[3] == 3 ? ".transpose(2, 0, 1)" : "[None]");
+}
+
 void python_load(const graph_t *g, const char *path, python_t *out)
 {
     const model_t *model;
     char name[PATH_SHOWN];
     *out = (python_t){.more = ""};
+    quote(path, name);
+    if (fs_has_suffix(path, ".onnx")) {
+        run_onnx(out, g, name);
+        return;
+    }
     if (model_find(g->model, &model) != ERR_OK) return;
     if (model->detects)
         build_detector(out, g, model->net);
@@ -209,7 +225,6 @@ void python_load(const graph_t *g, const char *path, python_t *out)
         build_vgg16_of(out, g);
     else
         build_sequence(out, g);
-    quote(path, name);
     if (fs_has_suffix(path, ".safetensors"))
         add(out, "\nimport safetensors.torch; model.load_state_dict(safetensors.torch.load_file(\"%s\"))",
             name);

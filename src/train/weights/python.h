@@ -19,7 +19,8 @@ typedef struct python {
 /* Lines that write the weights of another program's file as .npz, beside it. False: not of this kind. */
 bool python_convert(file_kind_t kind, const char *path, python_t *out);
 
-/* Lines that build the model in PyTorch, and load what was exported to `path` by torchvision's names. */
+/* Lines that build the model in PyTorch, and load what was exported to `path` by torchvision's names; for ONNX, lines that
+ * run it. */
 void python_load(const graph_t *graph, const char *path, python_t *out);
 
 #endif

@@ -12,6 +12,7 @@
 #include "base/mem.h"
 #include "compute/models/rcnn.h"
 #include "store/checkpoint/file.h"
+#include "train/weights/onnx.h"
 #include "train/weights/python.h"
 #include "train/weights/transfer.h"
 
@@ -554,15 +555,31 @@ err_t weights_export(const char *path, const char *names, const graph_t *graph, 
     const shape_t image = graph_shape(graph, 0);
     const bool arrays = arrays_named(path);
     if (!arrays && !fs_has_suffix(path, ".h5") && !fs_has_suffix(path, ".hdf5"))
-        RAISE(ERR_USAGE,
-              "invalid output file '%s': expected a name that ends in .npz, .safetensors, .h5 or .hdf5",
-              path);
+        RAISE(
+            ERR_USAGE,
+            "invalid output file '%s': expected a name that ends in .npz, .safetensors, .h5, .hdf5 or .onnx",
+            path);
     err_t err = export_open(&e, graph, names, params, states);
     snprintf(note, sizeof note, TRANSFER_NOTE, graph->model, (long long)image.dim[1], (long long)image.dim[2],
              (long long)image.dim[3]);
     if (err == ERR_OK)
         err = arrays ? arrays_write(path, e.entries, e.x.n, rcnn_is(graph) ? NULL : note)
                      : write_h5(path, &e.x, e.entries);
+    export_close(&e);
+    return err;
+}
+
+err_t weights_export_onnx(const char *path, const graph_t *graph, const pixel_norm_t *norm,
+                          const char *class_names, const float *params, const float *states)
+{
+    export_t e = {.entries = NULL};
+    if (rcnn_is(graph))
+        RAISE(ERR_USAGE,
+              "%s: classifiers are written as ONNX, but %s is a detector; choose .npz, .safetensors or .h5",
+              path, graph->model);
+    err_t err = export_open(&e, graph, "torchvision", params, states);
+    const onnx_network_t network = {graph, e.entries, norm, class_names};
+    if (err == ERR_OK) err = onnx_write(path, &network);
     export_close(&e);
     return err;
 }

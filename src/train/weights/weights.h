@@ -6,6 +6,7 @@
 
 #include "base/fs.h"
 #include "compute/models/model.h"
+#include "compute/tensor/pixels.h"
 
 enum { WEIGHTS_PREFIX_MAX = 64 };
 
@@ -72,5 +73,11 @@ err_t weights_count_classes(const char *path, const char *names, const graph_t *
  * ERR_USAGE for another ending, or a name that the table does not have. */
 err_t weights_export(const char *path, const char *names, const graph_t *graph, const float *params,
                      const float *states);
+
+/* Writes a classifier, its normalization of pixels included, as ONNX (onnx.h). ERR_USAGE for a detector.
+ *
+ *   class_names  as in class_names_join; NULL: none */
+err_t weights_export_onnx(const char *path, const graph_t *graph, const pixel_norm_t *norm,
+                          const char *class_names, const float *params, const float *states);
 
 #endif
