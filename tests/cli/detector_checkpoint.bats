@@ -70,12 +70,16 @@ change() { # FILTER FOLDER
     grep -q '^category_ids  *1 2$' said
 }
 
-@test "objects with their names, with and without the data" {
+@test "objects with their names, with and without the data; of weights, by the file beside them" {
     "$dptrain" predict "$run" "$coco/val2017/0.png" --threads 1 --json one.json --threshold 0.1 >said
     "$dptrain" predict "$run" "$coco/val2017/0.png" --threads 1 --json two.json --data "$coco" >/dev/null
     cmp one.json two.json
     grep -q '^  0\.[0-9]*  \(cat\|dog\), ' said
     jq -e '.objects | length > 10 and all(.name == (if .category_id == 1 then "cat" else "dog" end))' one.json
+    "$dptrain" checkpoint export "$run" --out own.safetensors | grep "MaskRCNN\|FasterRCNN(resnet_fpn_backbone(backbone_name='resnet18', weights=None), 3)$"
+    "$dptrain" predict own.safetensors "$coco/val2017/0.png" --model fasterrcnn_resnet18_fpn --min-size 32 --max-size 64 --threads 1 \
+        --json two.json | grep '^classes  *own.classes.txt$'
+    jq -e '.objects | length > 0 and all(.name == (if .category_id == 1 then "cat" else "dog" end))' two.json
 }
 
 @test "options of the other kind of model" {
@@ -83,6 +87,7 @@ change() { # FILTER FOLDER
     fails 2 "--per-category requires" eval "$digits" --per-category
     fails 2 "--threshold applies to detectors such as maskrcnn_resnet50_fpn, not to lenet5" predict "$digits" "$coco/val2017/0.png" --threshold 0.1
     fails 2 "--loader-threads does not apply to detectors such as fasterrcnn_resnet18_fpn" eval "$run" --loader-threads 1
+    fails 2 "fasterrcnn_resnet18_fpn is a detector" checkpoint export "$run" --out net.onnx
     fails 2 "--top does not apply to detectors such as fasterrcnn_resnet18_fpn" predict "$run" "$coco/val2017/0.png" --top 1
     fails 2 "--model applies to weights" eval "$run" --model fasterrcnn_resnet18_fpn
     fails 2 "--min-size 128 exceeds --max-size 64" eval "$run" --min-size 128

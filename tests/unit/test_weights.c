@@ -407,6 +407,7 @@ static void check_foreign(void)
     OK(!is_foreign(path, safe, sizeof safe, "", ""), "safetensors are left to the reader");
     OK(is_foreign(path, "\200\4\225\0\0\0\0\0", 8, "pickle", "pickle.load("), "a pickle");
     OK(is_foreign(path, h5, sizeof h5, "HDF5", "h5py.File("), "HDF5");
+    OK(is_foreign(path, "\10\7\22\7dptrain", 11, "ONNX", "onnx.load("), "ONNX");
     OK(write_text(path, "<html>") && weights_check_file(path) == ERR_OK, "a page is left to the reader");
     unlink(path);
     path = folder_path("net.npz");
@@ -518,7 +519,7 @@ int main(void)
     name_table_t *table;
     if (!folder_begin()) return 1;
     must(mem_new(sizeof *table, "a table", &table), "memory");
-    tap_plan(N_NAMES + 1 + 5 + 21 + 7 + 7 + 6 + 2 + 7 + 2 + 4 + 5 + 1);
+    tap_plan(N_NAMES + 1 + 5 + 21 + 7 + 7 + 6 + 2 + 7 + 2 + 4 + 6 + 1);
     check_names(table);
     check_tables(table);
     check_bad_tables(table);

@@ -663,6 +663,7 @@ err_t arrays_open(const char *path, arrays_t **out)
 {
     unsigned char first[FILE_KIND_BYTES];
     arrays_t *a;
+    if (access(path, R_OK) != 0) RAISE(ERR_DATA, "%s cannot be read: %s", path, strerror(errno));
     TRY(mem_new(sizeof *a, "a file of arrays", &a));
     snprintf(a->path, sizeof a->path, "%s", path);
     const size_t n = file_kind_peek(path, first);

@@ -471,7 +471,7 @@ static err_t open_files(classifier_run_t *run)
                                .width = d[1],
                                .channels = d[2],
                                .n_classes = about->build.n_classes,
-                               .class_names = run->named && run->named->info.class_names
+                               .class_names = run->named && run->named->info.class_names && !about->classes[0]
                                                   ? run->named->info.class_names
                                                   : run->model->class_names,
                                .task = about->task,

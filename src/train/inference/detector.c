@@ -601,19 +601,23 @@ static err_t read_weights(detector_run_t *run)
     if (run->categories)
         TRY(map_categories(run, run->categories, run->n_categories, data ? data : run->model->about.path));
     if (!run->categories) {
-        /* Weights without --data: classes are their own names. */
+        /* Weights without --data: classes have the names of the file beside them, or are their own. */
         const int n = model_classes(run->model->graph) - 1;
+        const char **names = run->model->class_names;
         category_t *categories;
         TRY(arena_new(&run->names, (size_t)(n + 1) * sizeof *categories, &categories));
         for (int i = 0; i < n; i++) {
             categories[i] = (category_t){.id = i + 1, .supergroup = ""};
-            TRY(arena_format(&run->names, &categories[i].name, "%d", i + 1));
+            if (names && names[i + 1][0])
+                categories[i].name = names[i + 1];
+            else
+                TRY(arena_format(&run->names, &categories[i].name, "%d", i + 1));
         }
         run->categories = categories;
         run->n_categories = n;
         TRY(map_categories(run, categories, n, "the file"));
     }
-    run->named = run->options->data || (run->model->categories && run->model->class_names);
+    run->named = run->options->data || run->model->class_names != NULL;
     return choose_masks(run, SCORE_TYPE_COUNT);
 }
 

@@ -36,6 +36,10 @@ static const struct {
      "numpy.savez(\"%2$s\", **{k: numpy.asarray(v) for k, v in max([d, *d.values()], key=lambda s: isinstance(s, dict) "
      "and len(s)).items()})",
      "; a pickle can run any program, so know where it is from"},
+    {FILE_ONNX,
+     "import numpy, onnx; a = onnx.load(\"%1$s\").graph.initializer\n"
+     "numpy.savez(\"%2$s\", **{t.name: onnx.numpy_helper.to_array(t) for t in a})",
+     "; an optimized network has other arrays than its model"},
     {FILE_HDF5,
      "import h5py, numpy; a = {}; h5py.File(\"%1$s\").visititems(lambda k, v: a.update({k: v[()]}) if isinstance(v, "
      "h5py.Dataset) else None)\n"
@@ -174,20 +178,16 @@ static void build_vgg16_of(python_t *p, const graph_t *g)
     }
 }
 
-/* FrozenBatchNorm2d is what torchvision builds by default; running statistics compute the same. */
-static void build_detector(python_t *p, const graph_t *g, const resnet_t *net)
+/* The trunk has the model's name from '_' on: "maskrcnn_resnet50_fpn". FrozenBatchNorm2d is what torchvision builds by
+ * default; running statistics compute the same. */
+static void build_detector(python_t *p, const graph_t *g)
 {
-    static const struct {
-        const resnet_t *net;
-        const char *name;
-    } nets[] = {{&resnet18, "resnet18"}, {&resnet50, "resnet50"}, {&resnet101, "resnet101"}};
-    int i = 0;
-    while (nets[i].net != net) i++;
+    const char *trunk = strchr(g->model, '_') + 1;
     add(p,
         "import numpy, torch, torchvision; from torchvision.models.detection import *; from "
         "torchvision.models.detection.backbone_utils import resnet_fpn_backbone; model = %s("
-        "resnet_fpn_backbone(backbone_name='%s', weights=None",
-        rcnn_has_masks(g) ? "MaskRCNN" : "FasterRCNN", nets[i].name);
+        "resnet_fpn_backbone(backbone_name='%.*s', weights=None",
+        rcnn_has_masks(g) ? "MaskRCNN" : "FasterRCNN", (int)strcspn(trunk, "_"), trunk);
     if (g->norm == GRAPH_NORM_GROUP)
         add(p, ", norm_layer=lambda n: torch.nn.GroupNorm(32, n)");
     else if (g->norm_epsilon != 1e-5)
@@ -218,7 +218,7 @@ void python_load(const graph_t *g, const char *path, python_t *out)
     }
     if (model_find(g->model, &model) != ERR_OK) return;
     if (model->detects)
-        build_detector(out, g, model->net);
+        build_detector(out, g);
     else if (model->net)
         build_resnet_of(out, g);
     else if (model->build == build_vgg16)

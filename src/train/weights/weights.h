@@ -57,7 +57,7 @@ err_t weights_find_form(const char *path, const char *names, const char *model, 
 err_t weights_find_heads(const char *names, model_heads_t *out);
 
 /* ERR_DATA if the file holds weights, but in another program's format, with the Python that converts it: PyTorch's, a
- * pickle, HDF5 that is not dptrain's. Anything else is left to its reader. */
+ * pickle, ONNX, HDF5 that is not dptrain's. Anything else is left to its reader. */
 err_t weights_check_file(const char *path);
 
 /* The number of classes in the file: the outputs of the graph's classifier there, whatever the graph's own
