@@ -29,9 +29,9 @@ EOT
 }
 
 # For each TARGET its PROGRAM, tests/fuzz/fuzz_PROGRAM.c, and the longest input in bytes. Seeds are below.
-declare -A program=([png]=image [jpeg]=image [idx]=idx [coco]=coco [results]=results [shard]=shard [checkpoint]=checkpoint [launch]=launch [job]=job)
-declare -A longest=([png]=16384 [jpeg]=16384 [idx]=4096 [coco]=4096 [results]=4096 [shard]=32768 [checkpoint]=49152 [launch]=4096 [job]=4096)
-targets=(png jpeg idx coco results shard checkpoint launch job)
+declare -A program=([png]=image [jpeg]=image [idx]=idx [coco]=coco [results]=results [shard]=shard [checkpoint]=checkpoint [arrays]=arrays [launch]=launch [job]=job)
+declare -A longest=([png]=16384 [jpeg]=16384 [idx]=4096 [coco]=4096 [results]=4096 [shard]=32768 [checkpoint]=49152 [arrays]=4096 [launch]=4096 [job]=4096)
+targets=(png jpeg idx coco results shard checkpoint arrays launch job)
 
 # The first byte selects the kind of input: a shard, an index, an index in memory, a record's annotations, a shard's table of
 # contents, an index's.
@@ -115,6 +115,13 @@ make_seeds() { # TARGET FOLDER
     shard) make_shard_seeds "$2" ;;
     launch) make_launch_seeds "$2" ;;
     job) make_job_seeds "$2" ;;
+    arrays)
+        # Floats of each type; the length of the header is 240.
+        printf '%-240s%s' '{"__metadata__":{"format":"pt","dptrain":"note"},"a":{"dtype":"F32","shape":[2,1],"data_offsets":[0,8]}, "b.c":{"dtype":"BF16","shape":[3],"data_offsets":[8,14]},"d":{"dtype":"F64","shape":[],"data_offsets":[14,22]}}' \
+            1234567890123456789012 >"$2/part"
+        { printf '\360\0\0\0\0\0\0\0' && cat "$2/part"; } >"$2/tensors"
+        rm "$2/part"
+        ;;
     checkpoint)
         # The first byte selects a file, or a table of contents.
         printf '\0dptrain checkpoint 2\nxxh3-128 %032d\nbytes 600\n' 0 >"$2/seal"
