@@ -147,7 +147,9 @@ fails() { # CODE WORDS RANKS ARGUMENTS...
     "$dptrain" eval "$out" --threads 1 --write-results . >said && mv bbox.json own.json
     "$dptrain" eval group.npz --model fasterrcnn_resnet18_fpn --data "$coco" --min-size 64 --max-size 64 --threads 1 --write-results . >said
     grep '^norm  *group$' said
-    cmp own.json bbox.json
+    # The run's regions are computed in smaller blocks, and AVX2's sums depend on the number of rows.
+    jq -es '(.[0] | length) > 100 and ([.[] | map(.image_id, .category_id)] | .[0] == .[1]) and
+        ([.[] | map(.score, .bbox[] / 64)] | transpose | all(.[0] - .[1] | fabs < 1e-5))' own.json bbox.json
     out=$out-one train 0 --steps 1 --norm batch --no-eval >said 2>&1
     grep '^ *norm batch: ' said
     grep 'warning: batch norm has the statistics of one image' said
