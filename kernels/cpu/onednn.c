@@ -295,7 +295,6 @@ static dnnl_status_t find_conv(dnnl_primitive_desc_t *out, const onednn_product_
 {
     onednn_md_t x = onednn_md(p->x), weight = onednn_md(p->weight), y = onednn_md(p->y);
     onednn_md_t bias = p->bias ? onednn_md(p->bias) : NULL;
-    dnnl_engine_t engine = onednn_engine();
     dnnl_prop_kind_t kind = p->training ? dnnl_forward_training : dnnl_forward_inference;
     if (p->pass == OP_FORWARD)
         return dnnl_convolution_forward_primitive_desc_create(out, engine, kind, p->conv, x, weight, bias, y,
@@ -314,7 +313,6 @@ static dnnl_status_t find_inner(dnnl_primitive_desc_t *out, const onednn_product
 {
     onednn_md_t x = onednn_md(p->x), weight = onednn_md(p->weight), y = onednn_md(p->y);
     onednn_md_t bias = p->bias ? onednn_md(p->bias) : NULL;
-    dnnl_engine_t engine = onednn_engine();
     dnnl_prop_kind_t kind = p->training ? dnnl_forward_training : dnnl_forward_inference;
     if (p->pass == OP_FORWARD)
         return dnnl_inner_product_forward_primitive_desc_create(out, engine, kind, x, weight, bias, y, attr);
