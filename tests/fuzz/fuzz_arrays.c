@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Files of arrays: .safetensors, and whatever else is no archive. */
+/* Files of arrays: .safetensors. Mutations that no longer look like one are read as .npz. */
 #include <string.h>
 
 #include "base/mem.h"

@@ -362,7 +362,7 @@ static void check_tensor_faults(void)
     }
 }
 
-/* There is no checksum: a flipped bit may change a value or a name, but reads nothing else. */
+/* Without a checksum, a flipped bit may change a value or a name, but the reader never leaves the file. */
 static void check_tensor_damage(void)
 {
     static char whole[4096], part[4096];
