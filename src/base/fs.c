@@ -86,6 +86,12 @@ bool fs_has_suffix(const char *path, const char *suffix)
     return n > n_suffix && strcasecmp(path + n - n_suffix, suffix) == 0;
 }
 
+int fs_stem(const char *path)
+{
+    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path, *dot = strrchr(name, '.');
+    return (int)(dot && dot > name ? (size_t)(dot - path) : strlen(path));
+}
+
 err_t fs_make_folder(const char *path)
 {
     char part[FS_PATH_MAX];

@@ -31,6 +31,9 @@ bool fs_entry_is_folder(DIR *folder, const struct dirent *entry);
 /* Ignores case; the suffix alone is not enough. */
 bool fs_has_suffix(const char *path, const char *suffix);
 
+/* Bytes of the path before the last '.' of the file's name, "a/b" of "a/b.txt"; all of "a.b/c" and "a/.c". */
+int fs_stem(const char *path);
+
 /* Creates the folder and its parents, if missing. ERR_USAGE if a file has that name. */
 err_t fs_make_folder(const char *path);
 

@@ -50,6 +50,8 @@ static void check_make_folder(void)
     snprintf(file, sizeof file, "%s/file", root);
     write_file(file);
     OK(fs_exists(file) && !fs_is_folder(file), "a file exists and is no folder");
+    OK(fs_stem("a.d/b.c.txt") == 7 && fs_stem("a.d/b") == 5 && fs_stem("a/.b") == 4 && fs_stem("") == 0,
+       "a path up to its ending");
     OK(fs_has_suffix("a/W.NPZ", ".npz") && !fs_has_suffix(".npz", ".npz") && !fs_has_suffix("npz", ".npz"),
        "suffixes in any case, after a name");
     OK(fs_make_folder(file) == ERR_USAGE, "a folder cannot replace a file");
@@ -259,7 +261,7 @@ int main(void)
     const char *folder = getenv("TMPDIR");
     snprintf(root, sizeof root, "%s/dptrain-fs-XXXXXX", folder ? folder : "/tmp");
     if (!mkdtemp(root)) return 1;
-    tap_plan(60);
+    tap_plan(61);
     check_join();
     check_make_folder();
     check_writable();

@@ -592,25 +592,22 @@ static err_t safetensors_write(const char *path, const char *temp, const array_e
         json_object_end(&j);
     }
     json_object_end(&j);
-    FILE *file = NULL;
-    err_t err = j.status;
-    if (err == ERR_OK) {
-        const int n_pad = (int)(-j.n_bytes % PREFIX_BYTES);
-        const uint64_t n_header =
-            j.n_bytes + (uint64_t)n_pad; /* little-endian, as the machines that this runs on */
-        file = fopen(temp, "wbx");
-        bool written = file && fwrite(&n_header, sizeof n_header, 1, file) == 1 &&
-                       fprintf(file, "%s%*s", j.text, n_pad, "") == (int)n_header;
-        for (int i = 0; i < n && written; i++) {
-            const size_t count = (size_t)shape_count(entries[i].shape);
-            written = fwrite(entries[i].data, sizeof(float), count, file) == count;
-        }
-        const int reason = errno;
-        if (file && fclose(file) != 0) written = false;
-        if (!written)
-            err = err_raise(ERR_SYSTEM, __FILE__, __LINE__, "%s cannot be written: %s", path,
-                            strerror(reason ? reason : errno));
-    }
+    const size_t n_pad = -j.n_bytes % PREFIX_BYTES;
+    const uint64_t n_header = j.n_bytes + n_pad; /* little-endian, as the machines that this runs on */
+    int reason = 0, fd = -1;
+    err_t err;
+    TRY_OUT(err, j.status);
+    fd = open(temp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (fd < 0) reason = errno;
+    if (reason == 0) reason = fs_write_all(fd, FS_HERE, &n_header, sizeof n_header);
+    if (reason == 0) reason = fs_write_all(fd, FS_HERE, j.text, j.n_bytes);
+    if (reason == 0) reason = fs_write_all(fd, FS_HERE, "        ", n_pad);
+    for (int i = 0; i < n && reason == 0; i++)
+        reason =
+            fs_write_all(fd, FS_HERE, entries[i].data, (size_t)shape_count(entries[i].shape) * sizeof(float));
+    if (fd >= 0 && close(fd) != 0 && reason == 0) reason = errno;
+    if (reason != 0) RAISE_OUT(err, ERR_SYSTEM, "%s cannot be written: %s", path, strerror(reason));
+out:
     json_free(&j);
     return err;
 }
@@ -740,10 +737,17 @@ void arrays_list(const arrays_t *a, char *out, size_t n_bytes)
     if (a->n == 0) snprintf(out, n_bytes, "nothing");
 }
 
+static err_t find(const arrays_t *a, const char *name, int64_t *out)
+{
+    *out = locate(a, name);
+    if (*out < 0) RAISE(ERR_DATA, "%s has no array '%s'", a->path, name);
+    return ERR_OK;
+}
+
 err_t arrays_describe(const arrays_t *a, const char *name, array_info_t *out)
 {
-    const int64_t i = locate(a, name);
-    if (i < 0) RAISE(ERR_DATA, "%s has no array '%s'", a->path, name);
+    int64_t i;
+    TRY(find(a, name, &i));
     const err_t err = a->format->describe(a, i, out);
     return err == ERR_OK ? ERR_OK : err_context(err, "%s, array '%s'", a->path, name);
 }
@@ -754,8 +758,8 @@ err_t arrays_read(const arrays_t *a, const char *name, const array_info_t *info,
         RAISE(ERR_DATA,
               "%s, array '%s' has type '%s'; expected float16, bfloat16, float32 or float64 (little-endian)",
               a->path, name, info->type);
-    const int64_t i = locate(a, name);
-    if (i < 0) RAISE(ERR_DATA, "%s has no array '%s'", a->path, name);
+    int64_t i;
+    TRY(find(a, name, &i));
     const err_t err = a->format->read(a, i, info, out);
     return err == ERR_OK ? ERR_OK : err_context(err, "%s, array '%s'", a->path, name);
 }

@@ -58,7 +58,7 @@ err_t weights_options_check(const inference_options_t *options, const opt_group_
             RAISE(ERR_USAGE, "%s needs --model NAME; dptrain info lists the models", options->where);
         return model_stem(o->stem) == MODEL_STEM_AUTO ? ERR_OK : model_check_residual(o->model, "stem");
     }
-    TRY(weights_check_file(options->where));
+    if (group->given) TRY(weights_check_file(options->where));
     for (int i = 0; i < group->n; i++)
         if (group->given >> i & 1)
             RAISE(ERR_USAGE, "--%s applies to weights; the checkpoint %s has its own", group->table[i].key,

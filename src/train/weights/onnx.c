@@ -3,12 +3,12 @@
  * are in torchvision's layout already. */
 #include "train/weights/onnx.h"
 
-#include <errno.h>
 #include <onnx.pb-c.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/fs.h"
+#include "base/log.h"
 #include "base/mem.h"
 #include "base/version.h"
 #include "compute/models/model.h"
@@ -33,10 +33,9 @@ static void *take(writer_t *w, size_t n_bytes)
     return block;
 }
 
-static char *join(writer_t *w, const char *a, const char *b)
+/* Messages borrow texts, which they do not change. */
+static char *borrow(const char *text)
 {
-    const char *text = "";
-    if (w->err == ERR_OK) w->err = arena_format(&w->arena, &text, "%s%s", a, b);
     return (char *)(uintptr_t)text;
 }
 
@@ -49,14 +48,14 @@ static Onnx__NodeProto *add_node(writer_t *w, const char *type, const char *outp
     Onnx__AttributeProto **attributes = take(w, MAX_ATTRIBUTES * sizeof *attributes);
     if (w->err != ERR_OK) return NULL;
     onnx__node_proto__init(node);
-    node->op_type = join(w, type, "");
-    node->name = names[MAX_INPUTS] = join(w, output, "");
+    node->op_type = borrow(type);
+    node->name = names[MAX_INPUTS] = borrow(output);
     node->input = names;
     node->output = &names[MAX_INPUTS];
     node->n_output = 1;
     node->attribute = attributes;
     while (node->n_input < MAX_INPUTS && inputs[node->n_input])
-        names[node->n_input] = join(w, inputs[node->n_input], ""), node->n_input++;
+        names[node->n_input] = borrow(inputs[node->n_input]), node->n_input++;
     w->graph.node[w->graph.n_node++] = node;
     return node;
 }
@@ -68,7 +67,7 @@ static Onnx__AttributeProto *add_attribute(writer_t *w, Onnx__NodeProto *node, c
     if (!a) return NULL;
     ASSERT(node->n_attribute < MAX_ATTRIBUTES);
     onnx__attribute_proto__init(a);
-    a->name = join(w, name, "");
+    a->name = borrow(name);
     a->type = type;
     return node->attribute[node->n_attribute++] = a;
 }
@@ -100,7 +99,7 @@ static void add_array(writer_t *w, const array_entry_t *entry)
     t->dims = dims;
     t->n_dims = (size_t)entry->shape.n_dims;
     t->data_type = TYPE_FLOAT;
-    t->name = join(w, entry->name, "");
+    t->name = borrow(entry->name);
     t->raw_data = (ProtobufCBinaryData){(size_t)shape_count(entry->shape) * sizeof(float),
                                         (uint8_t *)(uintptr_t)entry->data};
     w->graph.initializer[w->graph.n_initializer++] = t;
@@ -127,7 +126,7 @@ static Onnx__ValueInfoProto *port(writer_t *w, const char *name, const int64_t *
         if (i)
             each[i].dim_value = dims[i - 1];
         else
-            each[i].dim_param = join(w, "batch", "");
+            each[i].dim_param = borrow("batch");
     }
     shape->dim = list;
     shape->n_dim = (size_t)(n + 1);
@@ -135,7 +134,7 @@ static Onnx__ValueInfoProto *port(writer_t *w, const char *name, const int64_t *
     tensor->shape = shape;
     type->value_case = ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE;
     type->tensor_type = tensor;
-    info->name = join(w, name, "");
+    info->name = borrow(name);
     info->type = type;
     return info;
 }
@@ -192,7 +191,7 @@ static void add_layer(writer_t *w, const graph_node_t *node)
     case OP_LINEAR:
         if (desc->x[0].n_dims == 4) {
             const char *const from[MAX_INPUTS] = {inputs[0]};
-            inputs[0] = join(w, node->name, ".flatten");
+            if (w->err == ERR_OK) w->err = arena_format(&w->arena, &inputs[0], "%s.flatten", node->name);
             add_node(w, "Flatten", inputs[0], from);
         }
         out = add_node(w, "Gemm", output, inputs);
@@ -236,7 +235,7 @@ static err_t build(writer_t *w)
     const int n_entries = g->n_params + g->n_states;
     const int64_t *image = graph_shape(g, 0).dim, n_classes = model_classes(g);
     onnx__graph_proto__init(&w->graph);
-    w->graph.name = join(w, g->model, "");
+    w->graph.name = borrow(g->model);
     w->graph.node = take(w, (size_t)(2 * g->n_nodes + 2) * sizeof *w->graph.node);
     w->graph.initializer = take(w, (size_t)(n_entries + 2) * sizeof *w->graph.initializer);
     w->graph.input = take(w, sizeof *w->graph.input);
@@ -254,32 +253,28 @@ static err_t build(writer_t *w)
     return w->err;
 }
 
-/* A protobuf-c buffer that writes to a stream. */
-typedef struct stream {
+/* A protobuf-c buffer that writes to a file. */
+typedef struct file_buffer {
     ProtobufCBuffer base;
-    FILE *file;
-} stream_t;
+    const fs_temp_t *temp;
+    err_t err; /* the first */
+} file_buffer_t;
 
-static void append(ProtobufCBuffer *buffer, size_t n_bytes, const uint8_t *data)
+static void append(ProtobufCBuffer *base, size_t n_bytes, const uint8_t *data)
 {
-    fwrite(data, 1, n_bytes, ((stream_t *)buffer)->file); /* an error is found in the end */
+    file_buffer_t *buffer = (file_buffer_t *)base;
+    if (buffer->err == ERR_OK) buffer->err = fs_temp_write(buffer->temp, FS_HERE, data, n_bytes);
 }
 
 static err_t write_model(const Onnx__ModelProto *model, const char *path)
 {
     fs_temp_t temp = {.fd = -1};
-    stream_t stream = {.base = {.append = append}};
-    err_t err;
+    file_buffer_t buffer = {.base = {.append = append}, .temp = &temp};
     TRY(fs_temp_open(&temp, "file", path));
-    TRY_OUT(err, fs_temp_stream(&temp, &stream.file));
-    onnx__model_proto__pack_to_buffer(model, &stream.base);
-    const bool failed = ferror(stream.file) != 0;
-    const int reason = errno;
-    if (fclose(stream.file) != 0 || failed) err = fs_temp_fail(&temp, failed ? reason : errno);
-    if (err == ERR_OK) err = fs_temp_commit(&temp);
-out:
+    onnx__model_proto__pack_to_buffer(model, &buffer.base);
+    if (buffer.err == ERR_OK) buffer.err = fs_temp_commit(&temp);
     fs_temp_discard(&temp);
-    return err;
+    return buffer.err;
 }
 
 err_t onnx_write(const char *path, const onnx_network_t *network)
@@ -296,10 +291,9 @@ err_t onnx_write(const char *path, const onnx_network_t *network)
     notes[0].value = w.graph.name;
     if (network->class_names) {
         json_array_begin(&classes, NULL);
-        for (const char *at = network->class_names, *end; at; at = end ? end + 1 : NULL) {
-            const char *name;
-            end = strchr(at, '\n');
-            TRY_OUT(err, arena_text(&w.arena, at, end ? (size_t)(end - at) : strlen(at), &name));
+        int n;
+        for (const char *rest = network->class_names, *line, *name; (line = print_next_line(&rest, &n));) {
+            TRY_OUT(err, arena_text(&w.arena, line, (size_t)n, &name));
             json_string(&classes, NULL, name);
         }
         json_array_end(&classes);
@@ -310,7 +304,7 @@ err_t onnx_write(const char *path, const onnx_network_t *network)
     opset.version = ONNX_OPSET;
     model.ir_version = IR_VERSION;
     model.producer_name = "dptrain";
-    model.producer_version = (char *)(uintptr_t)version_number;
+    model.producer_version = borrow(version_number);
     model.graph = &w.graph;
     model.opset_import = opsets;
     model.n_opset_import = 1;

@@ -71,11 +71,10 @@ bool python_convert(file_kind_t kind, const char *path, python_t *out)
     while (i < sizeof conversions / sizeof *conversions && conversions[i].kind != kind) i++;
     if (i == sizeof conversions / sizeof *conversions) return false;
     quote(path, from);
-    const char *slash = strrchr(from, '/'), *name = slash ? slash + 1 : from, *dot = strrchr(name, '.');
+    const int n_stem = fs_stem(from);
     /* What it converts is not overwritten. */
-    const bool cut = dot && dot > name && strcmp(dot, ".npz") != 0;
-    const int n_stem = cut ? (int)(dot - from) : (int)strlen(from);
-    snprintf(to, sizeof to, "%.*s.npz", n_stem, from);
+    snprintf(to, sizeof to, "%.*s.npz", strcmp(from + n_stem, ".npz") == 0 ? (int)strlen(from) : n_stem,
+             from);
     snprintf(out->lines, sizeof out->lines, conversions[i].lines, from, to);
     out->more = conversions[i].more;
     return true;

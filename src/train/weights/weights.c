@@ -384,9 +384,7 @@ void weights_read_note(const char *path, weights_note_t *out)
 
 err_t weights_classes_path(const char *path, char out[FS_PATH_MAX])
 {
-    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path, *dot = strrchr(name, '.');
-    const int n = dot && dot > name ? (int)(dot - path) : (int)strlen(path);
-    if (snprintf(out, FS_PATH_MAX, "%.*s.classes.txt", n, path) >= FS_PATH_MAX)
+    if (snprintf(out, FS_PATH_MAX, "%.*s.classes.txt", fs_stem(path), path) >= FS_PATH_MAX)
         RAISE(ERR_USAGE, "the path of the weights is longer than %d bytes", FS_PATH_MAX);
     return ERR_OK;
 }
