@@ -22,6 +22,7 @@ enum {
     RNG_TRANSFORM = 7,
     RNG_SAMPLE = 8,
     RNG_REGION = 9,
+    RNG_HOLDOUT = 10,
     RNG_TEST = 99
 };
 

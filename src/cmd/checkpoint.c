@@ -17,8 +17,9 @@ static const char usage[] =
     "                                                   [--within X]\n"
     "       dptrain checkpoint export CHECKPOINT|FOLDER --out FILE [--names TABLE]\n"
     "\n"
-    "  show     prints the contents of a checkpoint, or of the newest one in a folder\n"
-    "  verify   reads every byte; exit code 3 if a checkpoint is damaged\n"
+    "  show     prints the contents of a checkpoint, or of the newest one of FOLDER;\n"
+    "           FOLDER/best: the one with the best validation\n"
+    "  verify   reads every byte of files and folders; exit code 3 if one is damaged\n"
     "  compare  prints the arrays in which two checkpoints of a step differ most;\n"
     "           exit code 1 beyond --within\n"
     "  export   writes the weights for other programs, with the names of classes\n";

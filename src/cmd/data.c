@@ -149,8 +149,8 @@ typedef struct pack_command {
     const char *from;
     pack_options_t pack;
     list_rule_options_t list;
-    int64_t threads, max_image_pixels;
-    double timeout_sec;
+    int64_t threads, max_image_pixels, seed;
+    double timeout_sec, val_split;
 } pack_command_t;
 
 #undef FIELD
@@ -171,6 +171,10 @@ static const opt_t pack_table[] = {
      OPT_COMMON},
     {"max-bad", OPT_INT, FIELD(pack.max_bad), "0", 0, 1000000, NULL, "N",
      "maximum number of unusable images to leave out", OPT_COMMON},
+    {"val-split", OPT_REAL, FIELD(val_split), "0", 0, HOLDOUT_MAX, NULL, "X",
+     "for sources without a validation part: share of each class's images that becomes one, as train --val-split",
+     OPT_COMMON},
+    {"seed", OPT_INT, FIELD(seed), "1", 0, 9e15, NULL, "N", "random seed of --val-split", OPT_COMMON},
     LIST_RULE_ROWS(FIELD(list)),
     DATA_THREADS_ROW(FIELD(threads)),
     IMAGE_PIXELS_ROW(FIELD(max_image_pixels)),
@@ -192,6 +196,7 @@ static err_t check_pack_options(const pack_command_t *options, const opt_group_t
 static const opt_when_t pack_whens[] = {
     {"threads", "decode", NULL, NULL},
     {"max-image-pixels", "decoding", "yes", "images that are decoded: --decode or --resize"},
+    {"seed", "val-split", NULL, NULL},
     {NULL, NULL, NULL, NULL},
 };
 
@@ -201,7 +206,8 @@ static err_t pack_source(comm_t *comm, const pack_command_t *options)
     static const char opening[] = "opening the source";
     source_t *source = NULL;
     pack_result_t result;
-    const list_rules_t rules = list_rules(&options->list, options->pack.max_bad);
+    list_rules_t rules = list_rules(&options->list, options->pack.max_bad);
+    rules.holdout = (holdout_t){options->val_split, options->seed, true};
     double begun_sec = clock_sec();
     /* Before the source is opened: a new --out folder inside it would be read as a class. */
     err_t err = comm->rank == 0 ? pack_check_apart(options->from, options->pack.out) : ERR_OK;

@@ -40,8 +40,10 @@ static const char usage[] =
     "usage: dptrain predict CHECKPOINT|FOLDER|WEIGHTS IMAGE|FOLDER... [options]\n"
     "\n"
     "Prints the best classes of images (.png, .jpg, .jpeg; a folder: all below it)\n"
-    "with their probabilities. Images are prepared as in evaluation. Exit code 3 if\n"
-    "an image cannot be read; the others are predicted all the same.\n"
+    "with their probabilities. Of a run's folder the newest checkpoint is taken, of\n"
+    "FOLDER/best the one with the best validation. Images are prepared as in\n"
+    "evaluation. Exit code 3 if an image cannot be read; the others are predicted all\n"
+    "the same.\n"
     "\n"
     "With a detector, a checkpoint or weights (--model maskrcnn_resnet50_fpn): finds\n"
     "objects, with boxes, masks and scores.\n";

@@ -398,7 +398,7 @@ static const record_field_t safety_fields[] = {
 const record_field_t record_end[] = {
     {TEXT(
          "reason",
-         "`finished`, `target reached`, `time limit reached`; `stopped by` and the signal that the program or, before it, run.sh got; `stopped on request` if rank 0 cannot know it; or `interrupted by` and a signal"),
+         "`finished`, `target reached`, `stopped early` and why (`--patience`), `time limit reached`; `stopped by` and the signal that the program or, before it, run.sh got; `stopped on request` if rank 0 cannot know it; or `interrupted by` and a signal"),
      .was = "why"},
     {TEXT("gradients", "how they were summed, where NCCL did it"), .optional = true},
     {COUNT("step", "steps done")},

@@ -1,6 +1,7 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# When training evaluates, and on how many samples: --eval-every, --eval-samples, --no-eval.
+# When training evaluates, and on which samples: --eval-every, --eval-samples, --no-eval, --val-split; and what follows
+# from it: --target, --keep-best, --patience.
 # shellcheck disable=SC2030,SC2031,SC2154 # every test is a subshell, on purpose; common.bash sets variables
 
 # shellcheck source=tests/cli/common.bash
@@ -121,4 +122,64 @@ best_of() { # FOLDER
     # Without it, the next checkpoint prunes the best like any other.
     on_ranks 0 train --out "$out" --resume auto --threads 1 --steps 48 --no-keep-best >"$BATS_TEST_TMPDIR/said"
     [ "$(kept "$out")" = 48 ]
+}
+
+@test "--patience: evaluations without a better one end the run, also a resumed one; DIR/best names the best" {
+    # The rate is far too high for accuracy to rise for long.
+    wild=(--lr 0.1 --schedule constant --patience 2 --eval-every 3s --epochs 50)
+    run_for 2 "$out" "${wild[@]}" >"$BATS_TEST_TMPDIR/said"
+    grep '^stopped early (no better accuracy in 2 evaluations) after' "$BATS_TEST_TMPDIR/said"
+    "$dptrain" report html "$out" | grep -c 'Incomplete' | grep -x 0
+    best=$(best_of "$out")
+    last=$(jq -rs 'map(select(.val_accuracy != null)) | sort_by(.step)[-3].step' "$out/metrics.jsonl")
+    [ "$best" -eq "$last" ]
+    "$dptrain" eval "$out/best" >"$BATS_TEST_TMPDIR/eval"
+    grep -q "^checkpoint  $out/ckpt-0*$best.h5\$" "$BATS_TEST_TMPDIR/eval"
+    run on_ranks 0 train --resume "$out/best/" --out "$out"
+    [ "$status" -eq 2 ]
+    [[ $output == *"$out holds checkpoints up to step"*"$out/ckpt-"*"$best.h5"* ]]
+    # It has lost its patience, until it gets more; what it counted is in the checkpoint.
+    on_ranks 0 train --out "$out" --resume auto --threads 1 | grep '^stopped early'
+    before=$(losses "$out" | wc -l)
+    on_ranks 0 train --out "$out" --resume auto --threads 1 --patience 3 --steps $((before + 3)) >"$BATS_TEST_TMPDIR/said"
+    [ "$(losses "$out" | wc -l)" -gt "$before" ]
+    best=$(best_of "$out")
+    on_ranks 0 train --resume "$out/best" --out "$out-again" --threads 1 --steps $((best + 1)) >"$BATS_TEST_TMPDIR/said"
+    grep -q "resumed from $out/ckpt-0*$best.h5" "$BATS_TEST_TMPDIR/said"
+    run "$dptrain" eval "$out-again/best"
+    [ "$status" -eq 3 ]
+    [[ $output == *"step $best"*--keep-best* ]]
+    run "$dptrain" train --data "$tiny" --no-eval --patience 2 --out "$out-none"
+    [ "$status" -eq 2 ]
+    [[ $output == *--patience* ]]
+}
+
+@test "--val-split: eval and shards have the run's validation images, wherever the data is; other data has none" {
+    cd "$BATS_TEST_TMPDIR"
+    "$dptrain" data synth shapes --out photos --train 40 --val 0 >/dev/null
+    small=(--model mlp --input-size 16 --batch 10 --threads 1 --algorithms fixed)
+    on_ranks 2 train --data photos "${small[@]}" --epochs 2 --val-split 0.2 --out "$out" >"$BATS_TEST_TMPDIR/said"
+    grep -q '32 training, 8 validation images' "$BATS_TEST_TMPDIR/said"
+    loss=$(jq -r 'select(.step == 8).val_loss // empty' "$out/metrics.jsonl")
+    evaluated_loss() { "$dptrain" eval "$out" --json "$BATS_TEST_TMPDIR/eval.json" "$@" >/dev/null && jq .loss "$BATS_TEST_TMPDIR/eval.json"; }
+    same() { jq -en --argjson a "$loss" --argjson b "$1" '($a - $b) / $a | fabs < 1e-5'; }
+    same "$(evaluated_loss)"
+    mv photos moved
+    same "$(evaluated_loss --data moved)"
+    "$dptrain" data pack --from moved --out shards --val-split 0.2
+    same "$(evaluated_loss --data shards)"
+    "$dptrain" data synth shapes --out others --train 40 --val 0 --seed 9 >/dev/null
+    run "$dptrain" eval "$out" --data others
+    [ "$status" -eq 3 ]
+    [[ $output == *"no validation samples"* ]]
+    # What it cannot be.
+    on_ranks 0 train --resume auto --out "$out" --data moved --epochs 3 >/dev/null
+    for wrong in "--resume auto --data moved --val-split 0.3" "--data $tiny --val-split 0.2" "--data shards --val-split 0.2" \
+        "--data moved --val-split 20"; do
+        # shellcheck disable=SC2086 # words
+        run "$dptrain" train $wrong "${small[@]}" --out "$out"
+        echo "$wrong: $output"
+        [ "$status" -eq 2 ]
+        [[ $output == *--val-split* ]]
+    done
 }

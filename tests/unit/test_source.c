@@ -574,13 +574,92 @@ static void test_coco_flaws(void)
     OK(refused(folder, "instances_val2017.json: truncated"), "a list that is cut off");
 }
 
+/* The files of both parts, as text: "a/1 a/2 | a/3". */
+static bool parted(const holdout_t *holdout, char *out, size_t n_bytes)
+{
+    const list_rules_t rules = {.holdout = *holdout};
+    source_t *source = NULL;
+    out[0] = '\0';
+    if (source_open_watched(folder, &rules, NULL, &source) != ERR_OK) return false;
+    bool same = strcmp(source->folders[SPLIT_VAL], source->folders[SPLIT_TRAIN]) == 0;
+    for (split_t split = 0; split < SPLIT_COUNT; split++)
+        for (int64_t i = 0; i < source->n_samples[split]; i++) {
+            source_buffer_t buffer = {0};
+            sample_t sample;
+            const size_t n = strlen(out);
+            same = same && source_read(source, split, i, &buffer, &sample) == ERR_OK && sample.bytes &&
+                   sample.width == sample.id + 1 && sample.label == source->entries[split][i].label;
+            if (same)
+                snprintf(out + n, n_bytes - n, "%s%.5s", split == SPLIT_VAL && i == 0 ? "| " : "",
+                         sample.name);
+            source_free_buffer(source, &buffer);
+        }
+    source_close(&source);
+    return same;
+}
+
+/* --val-split. Every image's width is its place in the list. */
+static void test_holdout(void)
+{
+    char first[256], again[256], other[256], word[] = "a/00";
+    folder_clear();
+    int n = 0;
+    for (int i = 0; i < 20; i++) {
+        char name[16];
+        snprintf(name, sizeof name, "%s/%02d.png", i < 12 ? "a" : i < 19 ? "b" : "c", i);
+        put_image(name, i + 1, 4);
+    }
+    const holdout_t quarter = {0.25, 1, true}, seed = {0.25, 2, true}, most = {0.9, 1, true};
+    OK(parted(&quarter, first, sizeof first) && parted(&quarter, again, sizeof again) &&
+           strcmp(first, again) == 0,
+       "a seed draws the same images every time");
+    const char *val = strchr(first, '|');
+    int of[3] = {0};
+    for (const char *at = val; at && *at; at++)
+        for (int k = 0; k < 3; k++) of[k] += at[0] == "abc"[k];
+    printf("# %s\n", first);
+    OK(of[0] == 3 && of[1] == 2 && of[2] == 0, "a quarter of each class, rounded; a single image trains");
+    for (int i = 0; i < 20; i++) {
+        snprintf(word, sizeof word, "%c/%02d", i < 12 ? 'a' : i < 19 ? 'b' : 'c', i);
+        const char *found = strstr(first, word);
+        n += found && !strstr(found + 1, word);
+    }
+    OK(n == 20, "every image is in one part");
+    OK(parted(&seed, other, sizeof other) && strcmp(first, other) != 0, "another seed draws others");
+    OK(parted(&most, other, sizeof other) && strchr(other, 'b') < strchr(other, '|'),
+       "one image of a class is left to train on");
+    const list_rules_t rules = {.holdout = quarter};
+    source_t *source = NULL;
+    const uint64_t whole = hash_of(folder);
+    OK(source_open_watched(folder, &rules, NULL, &source) == ERR_OK && source->hash != whole &&
+           strstr(source->about, "5 of the 20 training images"),
+       "the parts are told, and are other data than the whole");
+    source_close(&source);
+    put_image("val/a/x.png", 9, 4);
+    OK(source_open_watched(folder, &rules, NULL, &source) == ERR_USAGE && SAYS("--val-split", "val"),
+       "data with a validation part is refused");
+    const list_rules_t lenient = {.holdout = {0.25, 1, false}};
+    OK(source_open_watched(folder, &lenient, NULL, &source) == ERR_OK && source->n_samples[SPLIT_VAL] == 1,
+       "or left as it is, where the option is a run's");
+    source_close(&source);
+    folder_clear();
+    put_image("a/0.png", 1, 4);
+    put_image("b/1.png", 2, 4);
+    OK(source_open_watched(folder, &rules, NULL, &source) == ERR_DATA && SAYS("no class", "two images"),
+       "one image per class");
+    OK(source_open_watched(folder, &lenient, NULL, &source) == ERR_OK &&
+           source->n_samples[SPLIT_TRAIN] == 2 && source->n_samples[SPLIT_VAL] == 0,
+       "which is left as it is, too");
+    source_close(&source);
+}
+
 int main(void)
 {
     enum { N_COCO = 4 + 6 };
     char tiny[FS_PATH_MAX] = "";
     const char *data = getenv("DPTRAIN_DATA");
     if (!folder_begin()) tap_skip_all("no folder in /tmp");
-    tap_plan(10 + 5 + 2 + 24 + 3 + 19 + 1 + 15 + 6 + 3 + N_COCO + 1);
+    tap_plan(10 + 5 + 2 + 24 + 3 + 19 + 1 + 15 + 6 + 3 + 10 + N_COCO + 1);
     test_folder();
     test_hash();
     test_layouts();
@@ -591,6 +670,7 @@ int main(void)
     test_bad_folders();
     test_idx();
     test_coco_flaws();
+    test_holdout();
     if (data) snprintf(tiny, sizeof tiny, "%s/coco_tiny", data);
     if (data && fs_is_folder(tiny)) {
         test_coco(tiny);

@@ -109,4 +109,5 @@ void list_rules_inherit(list_rules_t *rules, const list_rules_t *saved)
     if (rules->boxes == LIST_BOXES_AUTO) rules->boxes = saved->boxes;
     rules->skip_missing |= saved->skip_missing;
     if (!(most < usual) && !(most > usual)) rules->max_left_out = saved->max_left_out;
+    rules->holdout = saved->holdout;
 }

@@ -145,17 +145,28 @@ typedef struct list_rule_options {
 /* clang-format on */
 extern const char *const list_boxes[LIST_BOXES_COUNT + 1];
 
-/* The same without pointers, so that it can be sent to other ranks. Zeroed: the defaults. */
+/* Training samples that validate: a share of each class, drawn by a seed and their places in the list. Zeroed: none.
+ *
+ *   required  data that has a validation part, or cannot be parted, is an error; otherwise it is left as it is */
+typedef struct holdout {
+    double share; /* from 0 to HOLDOUT_MAX */
+    int64_t seed;
+    bool required;
+} holdout_t;
+#define HOLDOUT_MAX 0.9
+
+/* How a source is listed, without pointers, so that it can be sent to other ranks. Zeroed: the defaults. */
 typedef struct list_rules {
     list_boxes_t boxes;
     bool skip_missing;   /* images whose file is missing are left out of the list */
     int64_t max_bad;     /* otherwise up to so many of them stay in it: reading them fails (--max-bad) */
     double max_left_out; /* see list_rules_most */
+    holdout_t holdout;
 } list_rules_t;
 
 /* max_bad: as in list_rules_t. */
 list_rules_t list_rules(const list_rule_options_t *options, int64_t max_bad);
-/* What is at its default becomes as in `saved`, a run's. */
+/* What is at its default becomes as in `saved`, a run's; the holdout is the run's, where the data can be parted. */
 void list_rules_inherit(list_rules_t *rules, const list_rules_t *saved);
 /* The largest share of a list's images, or of its objects, that may be left out; with more the list is refused. */
 double list_rules_most(const list_rules_t *rules);

@@ -392,7 +392,10 @@ err_t dataset_open(const char *where, const transform_settings_t *settings, data
 err_t dataset_open_watched(const char *where, const transform_settings_t *settings, const open_watch_t *watch,
                            dataset_t **out)
 {
+    const holdout_t *holdout = settings ? &settings->list.holdout : NULL;
     dataset_t *dataset = NULL;
+    if (holdout && holdout->share > 0 && holdout->required && !dataset_is_shared(where))
+        RAISE(ERR_USAGE, "--val-split: %s has validation images of its own; omit the option", where);
     TRY(new_dataset(settings, &dataset));
     err_t err = dataset_is_shared(where)       ? open_images(dataset, where, watch)
                 : strcmp(where, "digits") == 0 ? digits_open(dataset)

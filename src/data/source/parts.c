@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /* What the kinds of sources share: calls to the kind, lists of images, notes to the user, buffers and files, in which pixels boxes of images
- * with an EXIF orientation are given, the hash of a source without a stored one, and the relocatable block of a source that
+ * with an EXIF orientation are given, training samples that validate, the hash of a source without a stored one, and the relocatable block of a source that
  * is a list of images, whose lengths and indices are checked when it is restored. registry.c lists the kinds. */
 #include "data/source/parts.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -16,6 +18,7 @@
 #include "base/hash.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/rng.h"
 
 void source_close(source_t **source)
 {
@@ -377,6 +380,98 @@ err_t source_measure_hash(source_t *source)
     source->hash = hash;
 out:
     source_free_buffer(source, &buffer);
+    return err;
+}
+
+/* A training sample with its random number. */
+typedef struct draw {
+    int32_t label;
+    uint64_t number;
+    int64_t index;
+} draw_t;
+
+static int compare_draws(const void *a, const void *b)
+{
+    const draw_t *x = a, *y = b;
+    if (x->label != y->label) return x->label < y->label ? -1 : 1;
+    if (x->number != y->number) return x->number < y->number ? -1 : 1;
+    return x->index < y->index ? -1 : x->index > y->index;
+}
+
+/* Of n samples of a class: at least one validates, and one trains. */
+static int64_t count_held_out(int64_t n, double share)
+{
+    const int64_t most = n - 1, wanted = llround(share * (double)n);
+    if (most < 1) return 0;
+    return wanted < 1 ? 1 : wanted < most ? wanted : most;
+}
+
+/* Marks the samples that validate. Images without labels, as those of lists of objects, are one class. */
+static err_t draw_holdout(const source_t *source, const holdout_t *holdout, bool *held, int64_t *n_held)
+{
+    const int64_t n = source->n_samples[SPLIT_TRAIN];
+    const uint64_t key = rng_key((uint64_t)holdout->seed, RNG_HOLDOUT);
+    draw_t *draws = NULL;
+    TRY(mem_new_array(n, sizeof *draws, "a list of images", &draws));
+    for (int64_t i = 0; i < n; i++) {
+        const rng_block_t b = rng_philox(key, (uint32_t)i, (uint32_t)(i >> 32), 0, 0);
+        draws[i] = (draw_t){source->entries[SPLIT_TRAIN][i].label, (uint64_t)b.word[0] << 32 | b.word[1], i};
+    }
+    qsort(draws, (size_t)n, sizeof *draws, compare_draws);
+    for (int64_t from = 0, to = 0; from < n; from = to) {
+        while (to < n && draws[to].label == draws[from].label) to++;
+        const int64_t n_class = count_held_out(to - from, holdout->share);
+        for (int64_t i = from; i < from + n_class; i++) held[draws[i].index] = true;
+        *n_held += n_class;
+    }
+    mem_free(&draws);
+    return ERR_OK;
+}
+
+err_t source_hold_out(source_t *source, const holdout_t *holdout)
+{
+    const int64_t n = source->n_samples[SPLIT_TRAIN];
+    sample_t **samples = source->samples;
+    source_entry_t **entries = source->entries;
+    bool *held = NULL;
+    int64_t n_held = 0, n_moved = 0;
+    err_t err = ERR_OK;
+    if (source->n_samples[SPLIT_VAL] > 0 || !samples[SPLIT_TRAIN]) {
+        if (!holdout->required) return ERR_OK;
+        if (source->n_samples[SPLIT_VAL] == 0)
+            RAISE(
+                ERR_USAGE,
+                "--val-split: %s holds shards, which keep the parts that they were packed with; pack the images again "
+                "with data pack --val-split %g",
+                source->path, holdout->share);
+        const char *folder = source->folders[SPLIT_VAL];
+        RAISE(ERR_USAGE,
+              "--val-split: %s has validation images of its own%s%s; omit the option, or move them away",
+              source->path, folder[0] ? ", in " : "", folder);
+    }
+    TRY_OUT(err, mem_new_array(n, sizeof *held, "a list of images", &held));
+    TRY_OUT(err, draw_holdout(source, holdout, held, &n_held));
+    if (n_held == 0 && !holdout->required) goto out;
+    if (n_held == 0)
+        RAISE_OUT(err, ERR_DATA,
+                  "--val-split: no class of %s has two images, one to train on and one to validate",
+                  source->path);
+    TRY_OUT(err, source_list_new(source, SPLIT_VAL, n_held));
+    for (int64_t i = 0; i < n; i++) {
+        const split_t to = held[i] ? SPLIT_VAL : SPLIT_TRAIN;
+        const int64_t at = held[i] ? n_moved++ : i - n_moved;
+        samples[to][at] = samples[SPLIT_TRAIN][i];
+        entries[to][at] = entries[SPLIT_TRAIN][i];
+    }
+    source->n_samples[SPLIT_TRAIN] = n - n_held;
+    memcpy(source->folders[SPLIT_VAL], source->folders[SPLIT_TRAIN], FS_PATH_MAX);
+    source_tell(source,
+                "validation: %" PRId64 " of the %" PRId64
+                " training images, %g %% of %s (--val-split, --seed %" PRId64 ")",
+                n_held, n, 100 * holdout->share, source->has_annotations ? "them" : "each class",
+                holdout->seed);
+out:
+    mem_free(&held);
     return err;
 }
 

@@ -16,6 +16,9 @@ err_t source_alive(const source_t *source);
 /* Sets source->hash from every sample. */
 err_t source_measure_hash(source_t *source);
 
+/* Moves a share of the training samples to validation; both keep their order. ERR_USAGE, ERR_DATA: see holdout_t. */
+err_t source_hold_out(source_t *source, const holdout_t *holdout);
+
 /* The start of a saved source; source_save fills it in. */
 typedef struct source_frame {
     int64_t n_bytes; /* including the frame */

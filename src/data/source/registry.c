@@ -67,6 +67,7 @@ err_t source_open_watched(const char *path, const list_rules_t *rules, const ope
     source->rules = rules;
     TRY_OUT(err, fs_join(source->path, "", path));
     TRY_OUT(err, kind->open(source, path));
+    if (rules && rules->holdout.share > 0) TRY_OUT(err, source_hold_out(source, &rules->holdout));
     if (!source->hash) TRY_OUT(err, source_measure_hash(source));
     source->watch = NULL;
     source->rules = NULL;

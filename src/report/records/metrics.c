@@ -143,8 +143,10 @@ const char *metrics_incomplete(const report_run_t *run)
 {
     if (run->line == 0) return "no first record";
     if (!run->end_reason[0]) return "no end record";
+    static const char early[] = "stopped early"; /* and why: --patience */
     bool complete = strcmp(run->end_reason, "finished") == 0 ||
-                    (run->train && strcmp(run->end_reason, "target reached") == 0);
+                    (run->train && (strcmp(run->end_reason, "target reached") == 0 ||
+                                    strncmp(run->end_reason, early, sizeof early - 1) == 0));
     return complete ? NULL : run->end_reason;
 }
 

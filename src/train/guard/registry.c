@@ -4,15 +4,28 @@
 #include "train/guard/guard.h"
 
 extern const guest_t bad_images_guest, checkpoint_interval_guest, compare_files_guest, end_record_guest,
-    interruption_guest, keep_best_guest, profile_guest, records_guest, replicas_guest, resume_check_guest,
-    status_guest, stop_guest, stragglers_guest, target_guest, tensorboard_guest, telemetry_guest,
-    time_limit_guest;
+    interruption_guest, keep_best_guest, patience_guest, profile_guest, records_guest, replicas_guest,
+    resume_check_guest, status_guest, stop_guest, stragglers_guest, target_guest, tensorboard_guest,
+    telemetry_guest, time_limit_guest;
 
 const guest_t *const guest_registry[] = {
-    &resume_check_guest,  &records_guest,      &tensorboard_guest,
-    &telemetry_guest,     &interruption_guest, &bad_images_guest,
-    &replicas_guest,      &stragglers_guest,   &checkpoint_interval_guest,
-    &compare_files_guest, &end_record_guest,   &keep_best_guest,
-    &profile_guest,       &status_guest,       &time_limit_guest,
-    &stop_guest,          &target_guest,       NULL,
+    &resume_check_guest,
+    &records_guest,
+    &tensorboard_guest,
+    &telemetry_guest,
+    &interruption_guest,
+    &bad_images_guest,
+    &replicas_guest,
+    &stragglers_guest,
+    &checkpoint_interval_guest,
+    &compare_files_guest,
+    &end_record_guest,
+    &keep_best_guest,
+    &profile_guest,
+    &status_guest,
+    &time_limit_guest,
+    &stop_guest,
+    &target_guest,
+    &patience_guest,
+    NULL,
 };

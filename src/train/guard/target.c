@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Guest: parses a run's target, and judges its evaluations by it. */
+/* Guests that judge a run's evaluations: its target, which is parsed here, and its patience. */
 #include "train/guard/target.h"
 
 #include <math.h>
@@ -112,3 +112,41 @@ const guest_t target_guest = {.name = "target",
                               .open = target_open,
                               .over = target_over,
                               .at_end = target_at_end};
+
+/* Early stopping: --patience. */
+typedef struct patience {
+    int64_t n;
+    const train_position_t *at;
+    const train_steps_t *steps;
+    char why[96];
+} patience_t;
+
+static bool patience_wanted(const trainer_t *t)
+{
+    return t->options->patience > 0;
+}
+
+static err_t patience_open(trainer_t *t, void *state)
+{
+    patience_t *patience = state;
+    const task_metrics_t *metrics = &t->task.metrics;
+    patience->n = t->options->patience;
+    patience->at = &t->at;
+    patience->steps = &t->steps;
+    snprintf(patience->why, sizeof patience->why, "stopped early (no better %s in %lld evaluation%s)",
+             metrics->at[metrics->main]->label, (long long)patience->n, patience->n > 1 ? "s" : "");
+    return ERR_OK;
+}
+
+static const char *patience_over(const void *state)
+{
+    const patience_t *patience = state;
+    const bool early = patience->at->step < patience->steps->n;
+    return early && patience->at->n_no_better >= patience->n ? patience->why : NULL;
+}
+
+const guest_t patience_guest = {.name = "patience",
+                                .state_bytes = sizeof(patience_t),
+                                .wanted = patience_wanted,
+                                .open = patience_open,
+                                .over = patience_over};

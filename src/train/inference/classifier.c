@@ -209,6 +209,11 @@ static err_t check_data(classifier_run_t *run)
     return ERR_OK;
 }
 
+static bool has_training_data(const classifier_run_t *run)
+{
+    return strcmp(dataset_hash(&run->dataset->info).text, run->model->about.data_xxh3) == 0;
+}
+
 /* Collective. A checkpoint determines how its data is opened; data determines the model that weights are imported
  * into. */
 static err_t open_data_and_model(classifier_run_t *run)
@@ -228,6 +233,16 @@ static err_t open_data_and_model(classifier_run_t *run)
     transform.list = list_rules(&o->loader.list, o->loader.max_bad);
     if (!weights) list_rules_inherit(&transform.list, &saved);
     TRY(train_open_data(run->comm, run->data.where, &transform, &run->dataset));
+    /* The run's share is of its own data. */
+    if (transform.list.holdout.share > 0 && !has_training_data(run)) {
+        if (run->comm->rank == 0)
+            log_warn(
+                "%s is not the data whose images the run held out (--val-split): it is evaluated as it is",
+                run->data.where);
+        dataset_close(&run->dataset);
+        transform.list.holdout.share = 0;
+        TRY(train_open_data(run->comm, run->data.where, &transform, &run->dataset));
+    }
     if (weights) {
         if (run->comm->rank == 0)
             err = trained_import(o->where, &run->weights, &run->dataset->info, run->backend, run->model);
@@ -242,11 +257,6 @@ static err_t open_data_and_model(classifier_run_t *run)
     }
     TRY(take_labels(run));
     return comm_agree(run->comm, check_data(run), "opening data");
-}
-
-static bool has_training_data(const classifier_run_t *run)
-{
-    return strcmp(dataset_hash(&run->dataset->info).text, run->model->about.data_xxh3) == 0;
 }
 
 /* Metrics to four digits. */

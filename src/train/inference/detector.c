@@ -250,6 +250,12 @@ static void close_run(detector_run_t *run)
     truths_free(&run->truths);
 }
 
+static bool has_training_data(const detector_run_t *run)
+{
+    const dataset_info_t info = {.hash = dataset_hash_source(run->source->hash, TASK_DETECT)};
+    return strcmp(dataset_hash(&info).text, run->model->about.data_xxh3) == 0;
+}
+
 /* Rank 0. */
 static err_t find_data(void *context, comm_alive_t alive, void *alive_context)
 {
@@ -269,6 +275,14 @@ static err_t find_data(void *context, comm_alive_t alive, void *alive_context)
     list_rules_t rules = list_rules(&o->loader.list, o->loader.max_bad);
     list_rules_inherit(&rules, &run->model->about.transform.list);
     TRY(source_open_watched(data, &rules, &watch, &run->source));
+    /* The run's share is of its own data. */
+    if (rules.holdout.share > 0 && !has_training_data(run)) {
+        log_warn("%s is not the data whose images the run held out (--val-split): it is evaluated as it is",
+                 data);
+        source_close(&run->source);
+        rules.holdout.share = 0;
+        TRY(source_open_watched(data, &rules, &watch, &run->source));
+    }
     if (!run->source->has_annotations)
         RAISE(ERR_DATA, "%s has no annotations; detectors are evaluated on COCO's folder, or shards of one",
               data);
@@ -382,12 +396,6 @@ err_t worst_images(const truths_t *truths, const results_t *results, double thre
 
 enum { TILE = 320, TEXT = 96 };
 static const double drawn_score = 0.5;
-
-static bool has_training_data(const detector_run_t *run)
-{
-    const dataset_info_t info = {.hash = dataset_hash_source(run->source->hash, TASK_DETECT)};
-    return strcmp(dataset_hash(&info).text, run->model->about.data_xxh3) == 0;
-}
 
 static void input_rows(const detector_run_t *run, table_t *t)
 {

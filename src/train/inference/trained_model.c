@@ -115,7 +115,7 @@ static err_t open_checkpoint(const char *where, char *path, checkpoint_t **out)
     for (int try = 1;; try++) {
         TRY(model_file_locate(where, path, NULL));
         err_t err = checkpoint_open(path, out);
-        if (err == ERR_OK || try == TRIES || fs_exists(path) || !fs_is_folder(where)) return err;
+        if (err == ERR_OK || try == TRIES || fs_exists(path) || strcmp(path, where) == 0) return err;
     }
 }
 

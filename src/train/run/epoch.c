@@ -59,10 +59,13 @@ static err_t evaluate(trainer_t *t, evaluation_t *out)
     TRY(t->options->kind->evaluate(&t->task.run, out));
     TRY(guests_begin_change(&t->guests, CHANGE_STEP));
     TRY(swap_average(t));
+    t->at.n_no_better++;
     for (int i = 0; i < t->task.metrics.n; i++) {
         if (!task_metric_better(t->task.metrics.at[i], out->values[i], t->at.best[i])) continue;
         t->at.best[i] = out->values[i];
-        if (i == t->task.metrics.main) t->at.best_step = t->at.step;
+        if (i != t->task.metrics.main) continue;
+        t->at.best_step = t->at.step;
+        t->at.n_no_better = 0;
     }
     trace_add(TRACE_TRAINING, &(trace_span_t){"evaluation", "phase", start, clock_sec(), t->at.step - 1, 0});
     return ERR_OK;

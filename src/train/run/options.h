@@ -25,9 +25,9 @@ typedef struct train_options {
     const char *tensorboard, *algorithms, *precision, *weights, *weights_names, *eval_every, *target, *freeze,
         *check_replicas, *mtbf, *preview, *stem, *max_time;
     int64_t batch, batch_per_rank, accumulate, epochs, steps, seed, keep, log_every, trace_steps;
-    int64_t reproducible, bn_group, eval_samples;
+    int64_t reproducible, bn_group, eval_samples, patience;
     int64_t shuffle_block, shuffle_window; /* sampler_options_t's; a block of 0: the dataset's */
-    double label_smoothing, target_accuracy, measure_sec, straggler_sec, mtbf_sec;
+    double label_smoothing, target_accuracy, measure_sec, straggler_sec, mtbf_sec, val_split;
     double max_sec; /* parsed from max_time; 0: none */
     bool overwrite, checkpoint_async, print_config, sync_bn, eval, profile, keep_best, zero_init_residual;
     optim_options_t optim;

@@ -31,6 +31,7 @@ typedef struct train_position {
     int64_t n_samples;             /* these samples */
     double best[TASK_MAX_METRICS]; /* of each metric in all validations so far; NAN: none */
     int64_t best_step;             /* with the best main metric; -1: unknown */
+    int64_t n_no_better;           /* evaluations since then */
     bool evaluation_due;           /* the validation after the last step is still to be done */
 } train_position_t;
 

@@ -124,11 +124,12 @@ err_t trainer_make_content(const trainer_t *t, float *states, trainer_content_t 
         h5_real("plateau_scale", t->learning.plateau.scale),
     };
     enum { N_ALWAYS = sizeof always / sizeof always[0] };
-    h5_attr_t attrs[N_ALWAYS + TASK_MAX_METRICS + TASK_N_SUMS + 5];
+    h5_attr_t attrs[N_ALWAYS + TASK_MAX_METRICS + TASK_N_SUMS + 6];
     int n_attrs = N_ALWAYS;
     memcpy(attrs, always, sizeof always);
     if (out->class_names) attrs[n_attrs++] = h5_text("class_names", out->class_names);
     if (out->category_ids) attrs[n_attrs++] = h5_text("category_ids", out->category_ids);
+    if (t->at.n_no_better > 0) attrs[n_attrs++] = h5_int("evaluations_since_best", t->at.n_no_better);
     if (t->at.evaluation_due) attrs[n_attrs++] = h5_int("evaluation_due", 1);
     if (t->model.n_threads > 0) attrs[n_attrs++] = h5_int("threads", t->model.n_threads);
     const char *const *sum_names = t->options->kind->sum_names;

@@ -121,7 +121,10 @@ static void print_data_notes(const dataset_info_t *info, bool evaluates)
     for (const char *rest = info->notes, *line; (line = print_next_line(&rest, &n));)
         log_warn("%s: %.*s", info->source, n, line);
     if (info->n_samples[SPLIT_VAL] == 0 && evaluates)
-        log_warn("%s has no validation images; validation uses the training images", info->source);
+        log_warn(
+            "%s has no validation images; validation uses the training images: --val-split 0.1 holds some of "
+            "them out",
+            info->source);
 }
 
 /* Batch norm of single samples trains, but what evaluation normalizes by is not what training saw. */

@@ -24,6 +24,10 @@ static const opt_t table[] = {
      "dataset: image folder (one folder per class, or COCO), shards, MNIST's IDX files, digits (built in), synthetic "
      "[$DPTRAIN_DATA/mnist, data/mnist, digits]",
      OPT_COMMON},
+    {"val-split", OPT_REAL, FIELD(val_split), "0", 0, HOLDOUT_MAX, NULL, "X",
+     "for data without a validation part: share of each class's training images that validates, drawn by --seed; of lists "
+     "of objects, of all images",
+     OPT_MORE},
     {"model", OPT_STRING, FIELD(model), "lenet5", 0, 0, NULL, "NAME", "model; dptrain info lists them",
      OPT_COMMON},
     {"preview", OPT_STRING, FIELD(preview), NULL, 0, 0, NULL, "FILE.png",
@@ -50,7 +54,7 @@ static const opt_t table[] = {
     {"overwrite", OPT_FLAG, FIELD(overwrite), "false", 0, 0, NULL, NULL,
      "delete an earlier run in --out and start over", OPT_COMMON},
     {"resume", OPT_STRING, FIELD(resume), "none", 0, 0, NULL, "auto|none|PATH",
-     "continue from the newest checkpoint in --out, or from PATH", OPT_COMMON},
+     "continue from the newest checkpoint in --out, or from PATH, such as DIR/best", OPT_COMMON},
     {"config", OPT_STRING, FIELD(config), NULL, 0, 0, NULL, "FILE",
      "file of KEY = VALUE lines; the command line wins", OPT_COMMON},
     {"print-config", OPT_FLAG, FIELD(print_config), "false", 0, 0, NULL, NULL,
@@ -106,6 +110,10 @@ static const opt_t table[] = {
     {"target", OPT_STRING, FIELD(target), NULL, 0, 0, NULL, "METRIC=X",
      "stop when a validation reaches a value, such as accuracy=0.99, map=0.5 or loss=0.05; exit code 1 if "
      "none does",
+     OPT_MORE},
+    {"patience", OPT_INT, FIELD(patience), "0", 0, 1000000, NULL, "N",
+     "stop when N evaluations in a row are no better than the best before them (accuracy, mAP with several labels, AP of "
+     "detectors), with --keep-best; 0: off",
      OPT_MORE},
     {"target-accuracy", OPT_REAL, FIELD(target_accuracy), "0", 0, 1, NULL, "X",
      "--target for the task's main metric: accuracy, or mAP with several labels; 0: off", OPT_MORE},
@@ -242,6 +250,7 @@ static const char *const may_change[] = {"data",
                                          "target-accuracy",
                                          "target",
                                          "keep-best",
+                                         "patience",
                                          "batch",
                                          "batch-per-rank",
                                          "accumulate",
@@ -326,6 +335,8 @@ static err_t check_evaluation(train_options_t *o)
     if (o->target) TRY(train_target_check(o->target));
     if (!o->eval && (o->target || o->target_accuracy > 0))
         RAISE(ERR_USAGE, "--target%s requires evaluations; omit --no-eval", o->target ? "" : "-accuracy");
+    if (!o->eval && o->patience) RAISE(ERR_USAGE, "--patience requires evaluations; omit --no-eval");
+    if (o->patience && !train_options_given(o, "keep-best")) o->keep_best = true;
     if (!o->eval && o->keep_best) RAISE(ERR_USAGE, "--keep-best requires evaluations; omit --no-eval");
     if (!o->eval && strcmp(o->schedule.schedule, "plateau") == 0)
         RAISE(ERR_USAGE, "--schedule plateau follows the validation loss; omit --no-eval");
@@ -338,7 +349,7 @@ static const char *const pairs[][2] = {{"epochs", "steps"},           {"batch", 
                                        {"sync-bn", "bn-group"},       {"flip", "augment-flip"}};
 
 /* They need evaluations. */
-static const char *const of_evaluation[] = {"eval-every", "eval-samples",    "keep-best",
+static const char *const of_evaluation[] = {"eval-every", "eval-samples",    "keep-best", "patience",
                                             "target",     "target-accuracy", NULL};
 
 /* keys: ends with NULL. */
@@ -632,6 +643,7 @@ err_t train_options_transform(const char *saved, transform_settings_t *out)
     err_t err = read_saved_options(saved, &options, &storage);
     if (err == ERR_OK) *out = transform_settings(&options.transform);
     if (err == ERR_OK) out->list = list_rules(&options.loader.list, 0);
+    if (err == ERR_OK) out->list.holdout = (holdout_t){options.val_split, options.seed, false};
     if (err == ERR_OK && task_get(out->task)->kind->transform)
         err = task_get(out->task)->kind->transform(&options.detect, out);
     mem_free(&storage);

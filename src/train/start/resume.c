@@ -23,9 +23,11 @@ static err_t read_best(const checkpoint_t *checkpoint, const task_metrics_t *met
             TRY(checkpoint_get_real(checkpoint, name.text, &at->best[i]));
     }
     at->best_step = -1;
-    return checkpoint_find_attr(checkpoint, "best_step")
-               ? checkpoint_get_int(checkpoint, "best_step", &at->best_step)
-               : ERR_OK;
+    if (checkpoint_find_attr(checkpoint, "best_step"))
+        TRY(checkpoint_get_int(checkpoint, "best_step", &at->best_step));
+    if (checkpoint_find_attr(checkpoint, "evaluations_since_best"))
+        TRY(checkpoint_get_int(checkpoint, "evaluations_since_best", &at->n_no_better));
+    return ERR_OK;
 }
 
 /* Rank 0: resolves --resume to a file; "" for a new run. */

@@ -63,6 +63,7 @@ err_t train_open_input(trainer_t *t)
     input->transform.n_outputs = t->task.run.form.n_outputs;
     input->transform.canvases.nearest = t->task.run.form.heads != MODEL_HEADS_TORCHVISION;
     input->transform.list = list_rules(&options->loader.list, options->loader.max_bad);
+    input->transform.list.holdout = (holdout_t){options->val_split, options->seed, true};
     if (err == ERR_OK) err = bad_open(options->loader.max_bad, &input->bad);
     TRY(comm_agree(comm, err, "opening data"));
     TRY(train_open_data(comm, input->where, &input->transform, &input->dataset));

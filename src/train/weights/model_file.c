@@ -318,12 +318,49 @@ static void warn_skipped(void *context, const char *path, const char *reason)
     log_warn("skipped: %s", reason);
 }
 
+/* The checkpoint with the best validation. */
+static err_t locate_best(const char *folder, char path[FS_PATH_MAX])
+{
+    checkpoint_t *newest = NULL;
+    int64_t step = -1;
+    int n;
+    TRY(checkpoint_store_latest(folder, warn_skipped, NULL, path, &n));
+    TRY(checkpoint_open(path, &newest));
+    err_t err = ERR_OK;
+    if (checkpoint_find_attr(newest, "best_step")) err = checkpoint_get_int(newest, "best_step", &step);
+    checkpoint_close(&newest);
+    TRY(err);
+    if (step < 0) RAISE(ERR_DATA, "%s has no best checkpoint: its run has not been evaluated", folder);
+    TRY(checkpoint_store_path(folder, step, path));
+    if (fs_exists(path)) return ERR_OK;
+    RAISE(
+        ERR_DATA,
+        "%s lacks the checkpoint of step %lld, the best evaluation; --keep-best keeps it, and a run that was resumed into "
+        "another folder may have left it in the first",
+        folder, (long long)step);
+}
+
+/* Whether it is a folder's best checkpoint by its name. */
+static bool names_best(const char *where, char folder[FS_PATH_MAX])
+{
+    static const char name[] = "/best";
+    size_t n = strlen(where);
+    while (n > 1 && where[n - 1] == '/') n--;
+    const size_t n_folder = n - (sizeof name - 1);
+    if (n < sizeof name || strncmp(where + n_folder, name, sizeof name - 1) != 0 || fs_exists(where))
+        return false;
+    snprintf(folder, FS_PATH_MAX, "%.*s", (int)n_folder, where);
+    return fs_is_folder(folder);
+}
+
 err_t model_file_locate(const char *where, char *path, int *n_found)
 {
+    char folder[FS_PATH_MAX];
     int n = 0;
     if (snprintf(path, FS_PATH_MAX, "%s", where) >= FS_PATH_MAX)
         RAISE(ERR_USAGE, "the path of the checkpoint is longer than %d bytes", FS_PATH_MAX);
     err_t err = ERR_OK;
+    if (names_best(where, folder)) return locate_best(folder, path);
     TRY(weights_check_file(where));
     if (fs_is_folder(where) || n_found) err = checkpoint_store_latest(where, warn_skipped, NULL, path, &n);
     if (n_found) *n_found = n;

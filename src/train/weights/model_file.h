@@ -74,7 +74,8 @@ err_t model_file_graph(const checkpoint_t *checkpoint, graph_t **out, pixel_norm
 
 /* Finds a checkpoint.
  *
- *   where    a checkpoint, or a folder: its newest valid one, with a warning for each that is skipped
+ *   where    a checkpoint; a folder: its newest valid one, with a warning for each that is skipped; or FOLDER/best, where
+ *            no such file exists: the one with the best validation, as the folder's newest valid one names it
  *   path     receives the file; FS_PATH_MAX bytes
  *   n_found  receives the number of checkpoints in the folder, as in checkpoint_store_latest; may be NULL */
 err_t model_file_locate(const char *where, char *path, int *n_found);
