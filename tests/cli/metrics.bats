@@ -99,7 +99,7 @@ has_events() { # TAG
     jq -se '.[0].metrics | map([.name, .main, .better, .unit]) == [["loss", false, "lower", "number"],
         ["map", true, "higher", "fraction"]]' "$out/metrics.jsonl"
     reported map mAP mAP
-    grep -q 'best val mAP' page.html
+    grep -q '>validation mAP, ' page.html
     run grep -c accuracy text
     [ "$output" -eq 0 ]
     has_events validation/mAP
@@ -113,8 +113,8 @@ has_events() { # TAG
     cd "$BATS_TEST_TMPDIR"
     short_run "$images"
     reported accuracy accuracy Accuracy
-    reported top5 top-5 Top-5
-    grep -q 'best val accuracy' page.html
+    reported top5 top-5 top-5
+    grep -q '>validation accuracy, ' page.html
     has_events validation/accuracy
     has_events validation/top-5
     grep -Eq 'validation loss [0-9.]+ accuracy [01]\.[0-9]{4} top-5 [01]\.[0-9]{4} ' said
@@ -138,6 +138,6 @@ has_events() { # TAG
     jq -c 'del(.metrics)' several/metrics.jsonl >earlier.jsonl
     "$dptrain" report earlier.jsonl | grep -q 'val accuracy  val mAP'
     "$dptrain" report html earlier.jsonl now.jsonl --out page.html >/dev/null
-    grep -q 'best validation' page.html
-    grep -q 'mAP [0-9.]* %' page.html
+    grep -Eq '>[0-9.]+ %</b><span class="said">validation mAP, ' page.html
+    grep -q '>validation accuracy, ' page.html
 }

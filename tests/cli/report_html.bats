@@ -138,12 +138,12 @@ sections() { # PAGE
     for i in 1 2 3 4 5 6 7; do bench 1 "c$i" >runs/$i.jsonl; done
     "$dptrain" report html --out page.html --base base.jsonl --force --history runs new.jsonl fast slow
     check_page page.html
-    [ "$(sections page.html)" = "where verdict comm speed steps training history rest" ]
+    [ "$(sections page.html)" = "where verdict comm speed training steps history rest" ]
     grep -q 'Memory bandwidth, all ranks' page.html
     grep -q '>64×32×16</text>' page.html
     grep -q '>87.5 %</td>' page.html
     grep -q '>weak, 2 ranks, batch 64</text>' page.html
-    grep -q '<td class="t">fast</td><td class="t">lenet5</td>' page.html
+    grep -q 'fast<span class="said">lenet5, fp32, batch 64, 2 ranks, cpu<' page.html
     grep -q 'other thing' page.html
     grep -q 'all_reduce: 64 KiB' page.html
 }
@@ -223,25 +223,93 @@ product() { # RUN GFLOPS P50 ok|disturbed
     training 5000 | sed 's/"step":4000,"epoch":0,"loss":[^,]*/"step":4000,"epoch":0,"loss":null/' >metrics.jsonl
     "$dptrain" report html --out page.html metrics.jsonl
     check_page page.html
-    [ "$(sections page.html)" = "where steps training" ]
+    [ "$(sections page.html)" = "training steps where" ]
     grep -q 'steps without a finite loss: 1' page.html
-    # 100, and both ends of the line in the legend; a lone chart is drawn for narrow and for wide screens.
-    [ "$(grep -o 'class="l c0 d0" d="[^"]*"' page.html | tr -cd 'ML' | wc -c)" -eq 204 ]
-    [ "$(wc -c <page.html)" -lt 45000 ]
+    # 100 each of the loss, the learning rate and the rate of images, and both ends of the loss in the legend.
+    [ "$(grep -o 'class="l c0" d="[^"]*"' page.html | tr -cd 'ML' | wc -c)" -eq 302 ]
+    [ "$(wc -c <page.html)" -lt 60000 ]
 }
 
-@test "a metric's figure says which direction is better, if one is" {
-    metric() { # LABEL BETTER MAIN
-        printf '{"name":"%s","label":"%s","unit":"number","better":"%s","main":%s,"training":true}' "$1" "$1" "$2" "$3"
+@test "training: the result first, validation apart, values under the mouse, confusions; the machine folded at the end" {
+    make_tiny 80 50
+    on_ranks 2 train --data "$tiny" --model mlp --batch 20 --threads 1 --algorithms fixed --epochs 4 --eval-every 3s --out run --quiet >/dev/null
+    sed -i 's/"record":"profile",/&"slowest_ranks":[{"phase":"compute","rank":1,"host":"h","sec":0.2,"usual_sec":0.1}],/' run/metrics.jsonl
+    "$dptrain" report --check run/metrics.jsonl
+    "$dptrain" report html --out page.html run
+    check_page page.html
+    [ "$(sections page.html)" = "training steps where" ]
+    grep -q "<h1>mlp on $(basename "$tiny")</h1>" page.html
+    best=$(printf '%.1f' "$(jq -s 'map(.val_accuracy // empty) | max * 100' run/metrics.jsonl)")
+    grep -q "<b class=\"big\">$best %</b><span class=\"said\">validation accuracy, epoch " page.html
+    # Evaluations inside epochs, too; training and validation differ in colour, dash and marker.
+    [ "$(grep -o 'class="l c1 v" d="[^"]*"' page.html | head -n 1 | tr -cd ML | wc -c)" -eq 6 ]
+    grep -q '>validation</text>' page.html
+    grep -A2 '<title>epoch 1' page.html | grep -q '^validation: '
+    grep -q '<h3>Confusions after step 16</h3>' page.html
+    [ "$(grep -o '<td class="[eh][0-8]">[0-9]*' page.html | grep -o '[0-9]*$' | paste -sd + | bc)" -eq 50 ]
+    for folded in Epochs 'Slowest ranks' Layers Options 'Files, ranks, machine'; do grep -q "<summary>$folded</summary>" page.html; done
+    grep -q '<td class="t">eval-every</td><td class="t">3s</td>' page.html
+    # Names of classes that are no text, and counts that are none, are left out.
+    sed 's/"confusion":\[\[[0-9]*/"confusion":[["x"/; s/"n_classes":10/"classes":[1,2],&/' run/metrics.jsonl >odd.jsonl
+    "$dptrain" report html --out odd.html odd.jsonl
+    check_page odd.html
+    [ "$(grep -c '<h3>Confusions' odd.html)" -eq 0 ]
+    # Numbers of epochs that cannot be are unusable.
+    sed 's/"record":"epoch","epoch":0/"record":"epoch","epoch":9223372036854775807/' run/metrics.jsonl >far.jsonl
+    "$dptrain" report html --out far.html far.jsonl
+    grep -q 'Unusable lines: 1' far.html
+    # Names of another number of classes, as of a run resumed with other data, are not those of the matrix.
+    sed 's/"n_classes":10/"classes":["a","b"],&/' run/metrics.jsonl >other.jsonl
+    "$dptrain" report html --out other.html other.jsonl
+    grep -q '<th scope="col">9</th>' other.html
+    [ "$(grep -o '<td class="[eh][0-8]">' other.html | wc -l)" -eq 100 ]
+}
+
+@test "training runs of unequal length are drawn by epochs; a run that diverged hides nothing" {
+    long=$(training 300 | sed 's/"epoch":0,"step":299/"epoch":1,"step":300/')
+    epoch=$(grep '"record":"epoch"' <<<"$long")
+    { grep -v '"epoch"\|"end"' <<<"$long"; grep '"record":"step"' <<<"$long"; sed 's/"epoch":1,"step":300/"epoch":0,"step":150/' <<<"$epoch"
+        printf '%s\n' "$epoch"; } >long.jsonl
+    training 20 | sed 's/"n_steps":20,/&"data":{"source":"x","n_train":1280},/; s/"seed":1/"seed":2/
+        s/"step":15,"epoch":0,"loss":[^,]*/"step":15,"epoch":0,"loss":3e30/; s/"step":19,"epoch":0,"loss":[^,]*/"step":19,"epoch":0,"loss":5e30/' >short.jsonl
+    "$dptrain" report html --out page.html long.jsonl short.jsonl
+    check_page page.html
+    [ "$(sections page.html)" = "training steps where" ]
+    grep -q '>epoch</text>' page.html
+    [ "$(grep -c '>step</text>' page.html)" -eq 0 ]
+    grep -q 'class="warns">diverged: loss 5e+30' page.html
+    grep -q '>loss, logarithmic, cut at 40</text>' page.html
+    grep -q '<td class="t">seed</td><td class="t">1</td><td class="t">2</td>' page.html
+    grep -q 'still running or killed' page.html
+    # Nothing is cut of a fine-tuned network, whose validation is far from its training.
+    training 300 | sed 's/"loss":[^,]*/"loss":0.001/; s/"val_loss":0.4/"val_loss":0.05/' >tuned.jsonl
+    "$dptrain" report html --out tuned.html tuned.jsonl
+    [ "$(grep -c 'cut at\|diverged' tuned.html)" -eq 0 ]
+    grep -q '^validation: 0.05000<' tuned.html
+}
+
+@test "a detector's metrics are three charts; what is neither better nor worse is in no chart" {
+    metric() { # NAME LABEL UNIT BETTER REST
+        printf '{"name":"%s","label":"%s","unit":"%s","better":"%s","main":false%s},' "$@"
     }
-    training 20 | sed "s/\"n_parameters\":9,/&\"metrics\":[$(metric loss lower false),$(metric accuracy higher true),$(metric positives neither false)],/
-        s/\"train_loss\":0.5,/&\"train_positives\":9,/
+    table=$(metric loss loss number lower ',"training":true,"training_only":true'
+        metric recall 'proposal recall' fraction higher ',"training":true,"training_only":true'
+        metric box box number lower ',"training":true,"training_only":true'
+        metric positives positives number neither ',"training":true,"training_only":true'
+        metric ap_box 'box AP' fraction higher '' | sed 's/"main":false/"main":true/'
+        metric ap50_box 'box AP50' fraction higher ''
+        metric ap_small 'small AP' fraction higher ',"detail":true')
+    training 20 | sed "s/\"n_parameters\":9,/&\"metrics\":[${table%,}],/
+        s/\"train_loss\":0.5,/&\"train_recall\":1,\"train_box\":1,\"train_positives\":9,\"val_ap_box\":0.5,\"val_ap50_box\":0.75,\"val_ap_small\":0.1,/
         /\"record\":\"epoch\"/{ h; s/\"step\":19/\"step\":9/; p; g; s/\"epoch\":0/\"epoch\":1/; }" >metrics.jsonl
     "$dptrain" report html --out page.html metrics.jsonl
     check_page page.html
-    [ "$(grep -c '>Higher is better. With markers: validation;' page.html)" -eq 1 ]
-    [ "$(grep -c '>With markers: validation;' page.html)" -eq 1 ]
-    [ "$(grep -c 'Lower is better. With markers' page.html)" -eq 0 ]
+    [ "$(grep -o '<h3>[^<]*' page.html | cut -c 5- | paste -sd ,)" = \
+        "Loss,Average precision,Proposal recall,Learning rate,Throughput,Step time: training" ]
+    grep -q '<b class="big">50.0 %</b><span class="said">validation box AP' page.html
+    for drawn in 'box AP' 'box AP50' box; do grep -q ">$drawn</text>" page.html; done
+    for not in positives 'small AP'; do [ "$(grep -c ">$not</text>" page.html)" -eq 0 ]; done
+    grep -q '>train positives</th>' page.html
 }
 
 @test "text from records is shown as text everywhere" {
@@ -264,7 +332,7 @@ product() { # RUN GFLOPS P50 ok|disturbed
     run ! grep -qE '(was|were) left out' said
     check_page page.html
     [ "$(grep -c 'alert(1)' page.html)" -gt 20 ]
-    [ "$(sections page.html)" = "where verdict comm speed steps training rest" ]
+    [ "$(sections page.html)" = "where verdict comm speed training steps rest" ]
     run ! grep -qE '<script|<b onload|]]>' page.html
     grep -q '&lt;script&gt;alert(1)&lt;/script&gt;]]&gt;&amp;amp;&quot;&#39; onload=x ?' page.html
     # Characters that change the writing direction are removed.

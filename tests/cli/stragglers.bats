@@ -36,7 +36,8 @@ field() { # JQ FILTER of the straggler record
     echo "$output"
     [[ $output == *$'\nstragglers: slow ranks'*"rank  host"*"phase"*$'\n  1 '*compute* ]]
     "$dptrain" report html "$out/metrics.jsonl" --out "$BATS_TEST_TMPDIR/page.html"
-    grep -q 'Stragglers of run: slow ranks' "$BATS_TEST_TMPDIR/page.html"
+    grep -q '>Stragglers: slow ranks' "$BATS_TEST_TMPDIR/page.html"
+    grep -q "class=\"warns\">slow ranks: rank 1 on $(uname -n)" "$BATS_TEST_TMPDIR/page.html"
 }
 
 @test "with --reproducible, and in the wait for data: the victim that waits is not named" {

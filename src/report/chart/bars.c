@@ -48,8 +48,8 @@ static void draw_bars(FILE *out, const chart_table_t *chart, int n_series, doubl
     char kind[16];
     int n = 0;
     for (int s = 0; s < n_series && (n_series > 1 || chart->base); s++)
-        entries[n++] =
-            (svg_entry_t){n_series > 1 ? chart->series[s] : "new", SVG_SAMPLE_BAR, s, false, false};
+        entries[n++] = (svg_entry_t){
+            .name = n_series > 1 ? chart->series[s] : "new", .sample = SVG_SAMPLE_BAR, .style = s};
     if (chart->base) entries[n++] = (svg_entry_t){.name = "base", .sample = SVG_SAMPLE_TICK};
     svg_scale_t scale = make_scale(chart, n_series, width);
     double height = n_series > 1 ? BAR_MANY : BAR_ONE, group = n_series * height, y = 4;
@@ -107,7 +107,8 @@ static void draw_totals(FILE *out, const chart_table_t *chart, int n_series, dou
     for (int s = 0; s < n_series; s++) {
         bool occurs = false;
         for (int row = 0; row < n_rows; row++) occurs |= chart->values[s * chart->n_rows + row].y > 0;
-        if (occurs) entries[n++] = (svg_entry_t){chart->series[s], SVG_SAMPLE_PART, s, false, false};
+        if (occurs)
+            entries[n++] = (svg_entry_t){.name = chart->series[s], .sample = SVG_SAMPLE_PART, .style = s};
     }
     double bottom = n_rows * TOTAL_ROW + 2;
     svg_begin(out, width, bottom + svg_legend(NULL, entries, n, width, 0), chart->about);

@@ -19,7 +19,7 @@
 enum {
     CHART_WIDTH = 360,
     CHART_COLOURS = 8,
-    CHART_MAX_SERIES = 16,
+    CHART_MAX_SERIES = 18,
     CHART_MAX_TOTALS = 24,
     CHART_MAX_TICKS = 12
 };
@@ -43,6 +43,7 @@ typedef struct chart_axis {
     chart_scale_t scale;
     bool from_zero;                  /* LINEAR: includes 0 */
     double at_least;                 /* LINEAR: includes this value; 0: no such value */
+    double at_most;                  /* larger values are drawn at this one; 0: no such value */
     figure_t (*label)(double value); /* formats a tick; NULL: chart_label */
 } chart_axis_t;
 
@@ -68,13 +69,15 @@ static inline chart_value_t chart_point(double x, double y)
     return (chart_value_t){x, y, NAN, NAN, 0, false};
 }
 
-/* style: index of colour, marker and dash; use the same index for the same thing on all charts. */
+/* style: index of colour, marker and dash; use the same index for the same thing on all charts. -1: of nothing, grey. */
 typedef struct chart_series {
-    const char *name; /* in the legend; NULL: omitted */
-    int style, n;
+    const char *name;  /* in the legend; NULL: omitted */
+    const char *about; /* beside values under the mouse; NULL: the name */
+    int style, n;      /* n 0: in the legend alone */
     const chart_value_t *at;
     bool band;    /* intervals as a band behind the line; otherwise as whiskers */
-    bool markers; /* at the values; without markers, dashes distinguish lines */
+    bool markers; /* at the values; without markers, dashes distinguish lines, unless they are `plain` */
+    bool plain, dashed;
     bool no_line;
     bool is_base; /* the base of a comparison: thin, dashed, hollow */
 } chart_series_t;
@@ -92,8 +95,9 @@ typedef struct chart_lines {
     int n_series; /* at most CHART_MAX_SERIES */
     const chart_mark_t *marks;
     int n_marks;
-    double reference;  /* horizontal line, as 1 for ideal scaling; NAN: none */
-    int height;        /* of the plot; 0: default */
+    double reference; /* horizontal line, as 1 for ideal scaling; NAN: none */
+    int height;       /* of the plot; 0: default */
+    bool values;      /* shows the values at the mouse's place, from `x.title` on; a tooltip for each place */
     bool side_by_side; /* offset series horizontally; for x with few distinct values */
 } chart_lines_t;
 

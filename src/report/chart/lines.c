@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Line charts over two axes, with bands, whiskers, markers and reference lines. */
 #include <math.h>
+#include <stdint.h>
 #include <stdio.h>
 
 #include "base/err.h"
@@ -28,11 +29,18 @@ static bool has_interval(const plot_t *p, chart_value_t value)
     return can_draw(p, value) && svg_scale_has(&p->y, value.low) && svg_scale_has(&p->y, value.high);
 }
 
+/* The value that is drawn. */
+static double drawn_value(const plot_t *p, double y)
+{
+    const double most = p->chart->y.at_most;
+    return most > 0 && y > most ? most : y;
+}
+
 /* Moves (M) or draws a line (L) to a place of the current series. */
 static void put_point(const plot_t *p, char how, double x, double y)
 {
     fputc(how, p->out);
-    chart_put(p->out, "%f %f", svg_scale_at(&p->x, x) + p->shift, svg_scale_at(&p->y, y));
+    chart_put(p->out, "%f %f", svg_scale_at(&p->x, x) + p->shift, svg_scale_at(&p->y, drawn_value(p, y)));
 }
 
 static void widen_range(const svg_scale_t *scale, double value, double *low, double *high)
@@ -71,9 +79,9 @@ static void make_scales(plot_t *p)
             chart_value_t value = chart->series[s].at[i];
             if (!can_draw(p, value)) continue;
             widen_range(&p->x, value.x, &x_low, &x_high);
-            widen_range(&p->y, value.y, &y_low, &y_high);
-            widen_range(&p->y, value.low, &y_low, &y_high);
-            widen_range(&p->y, value.high, &y_low, &y_high);
+            widen_range(&p->y, drawn_value(p, value.y), &y_low, &y_high);
+            widen_range(&p->y, drawn_value(p, value.low), &y_low, &y_high);
+            widen_range(&p->y, drawn_value(p, value.high), &y_low, &y_high);
         }
     if (x_low <= x_high) widen_range(&p->y, chart->reference, &y_low, &y_high);
     p->y = svg_scale_make(&chart->y, y_low, y_high, 6);
@@ -144,12 +152,19 @@ static bool has_disturbed(const chart_series_t *series)
     return any;
 }
 
+static svg_entry_t entry_of(const chart_series_t *s)
+{
+    return (svg_entry_t){s->name, SVG_SAMPLE_LINE, s->style, s->is_base, has_markers(s), s->plain, s->dashed};
+}
+
 static void draw_series(plot_t *p, int index)
 {
     const chart_series_t *series = &p->chart->series[index];
     if (p->chart->side_by_side) p->shift = BESIDE * (index - (p->chart->n_series - 1) / 2.0);
+    if (series->n == 0) return;
     bool markers = has_markers(series), pen_down = false;
-    figure_t kind = svg_series_class(series->style, markers, series->is_base);
+    const svg_entry_t entry = entry_of(series);
+    figure_t kind = svg_series_class(&entry);
     draw_intervals(p, series, kind.text);
     if (!series->no_line && series->n > 1) {
         chart_put(p->out, "<path class=\"l %s\" d=\"", kind.text);
@@ -166,7 +181,7 @@ static void draw_series(plot_t *p, int index)
         for (int i = 0; i < series->n; i++) {
             if (!can_draw(p, series->at[i]) || (crosses && !series->at[i].disturbed)) continue;
             double x = svg_scale_at(&p->x, series->at[i].x) + p->shift,
-                   y = svg_scale_at(&p->y, series->at[i].y);
+                   y = svg_scale_at(&p->y, drawn_value(p, series->at[i].y));
             if (crosses)
                 svg_cross(p->out, x, y);
             else
@@ -174,6 +189,58 @@ static void draw_series(plot_t *p, int index)
         }
         fputs("\"/>\n", p->out);
     }
+}
+
+enum { PLACES = 48 };
+
+/* The value of a series nearest to x among those from `low` to `high`; its y is NAN if there is none. */
+static chart_value_t nearest_value(const plot_t *p, const chart_series_t *series, double x, double low,
+                                   double high)
+{
+    chart_value_t best = chart_point(NAN, NAN);
+    for (int i = 0; i < series->n; i++) {
+        const chart_value_t value = series->at[i];
+        if (!can_draw(p, value) || value.x < low || value.x > high) continue;
+        if (isnan(best.y) || fabs(value.x - x) < fabs(best.x - x)) best = value;
+    }
+    return best;
+}
+
+/* A strip over a place, whose tooltip has the place and each series' value there. */
+static void draw_place(const plot_t *p, double x, double low, double high)
+{
+    const chart_lines_t *chart = p->chart;
+    const double from = fmax(svg_scale_at(&p->x, low), p->left),
+                 to = fmin(svg_scale_at(&p->x, high), p->right);
+    chart_put(p->out, "<rect class=\"hit\" x=\"%f\" y=\"%d\" width=\"%f\" height=\"%f\"><title>%s %s", from,
+              TOP, fmax(to - from, 1), p->bottom - TOP, chart->x.title, figure_number(x).text);
+    for (int s = 0; s < chart->n_series; s++) {
+        const chart_series_t *series = &chart->series[s];
+        const chart_value_t value = nearest_value(p, series, x, low, high);
+        const char *name = series->about ? series->about : series->name;
+        if (isnan(value.y)) continue;
+        chart_put(p->out, "\n%s%s%s", name ? name : "", name ? ": " : "",
+                  (chart->y.label ? chart->y.label(value.y) : figure_number(value.y)).text);
+    }
+    fputs("</title></rect>\n", p->out);
+}
+
+/* Strips over the whole plot: around the values of the series that has most, or over PLACES of them. */
+static void draw_places(const plot_t *p)
+{
+    const chart_lines_t *chart = p->chart;
+    const chart_series_t *most = &chart->series[0];
+    double x[PLACES];
+    int n = 0;
+    for (int s = 1; s < chart->n_series; s++)
+        if (chart->series[s].n > most->n) most = &chart->series[s];
+    for (int i = 0; i < most->n && n < PLACES; i++) {
+        const chart_value_t value = most->at[most->n <= PLACES ? i : (int)((int64_t)i * most->n / PLACES)];
+        if (can_draw(p, value) && (n == 0 || value.x > x[n - 1])) x[n++] = value.x;
+    }
+    for (int i = 0; i < n; i++)
+        draw_place(p, x[i], i > 0 ? (x[i - 1] + x[i]) / 2 : p->x.low,
+                   i + 1 < n ? (x[i] + x[i + 1]) / 2 : p->x.high);
 }
 
 void chart_lines_draw(FILE *out, const chart_lines_t *chart, int width)
@@ -185,8 +252,7 @@ void chart_lines_draw(FILE *out, const chart_lines_t *chart, int width)
     ASSERT(chart->n_series <= CHART_MAX_SERIES);
     for (int i = 0; i < chart->n_series; i++) {
         const chart_series_t *s = &chart->series[i];
-        if (s->name)
-            entries[n++] = (svg_entry_t){s->name, SVG_SAMPLE_LINE, s->style, s->is_base, has_markers(s)};
+        if (s->name) entries[n++] = entry_of(s);
         crossed |= has_disturbed(s);
     }
     if (crossed) entries[n++] = (svg_entry_t){.name = "disturbed", .sample = SVG_SAMPLE_CROSS};
@@ -218,6 +284,7 @@ void chart_lines_draw(FILE *out, const chart_lines_t *chart, int width)
     for (int i = 0; i < chart->n_series; i++)
         if (!chart->series[i].is_base) draw_series(&p, i);
     draw_marks(&p);
+    if (chart->values && chart->n_series > 0) draw_places(&p);
     svg_legend(out, entries, n, width, p.bottom + BELOW);
     fputs("</svg>\n", out);
 }

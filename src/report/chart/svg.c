@@ -38,6 +38,7 @@ const char chart_css[] =
     ".l{fill:none;stroke:var(--k);stroke-width:1.8;stroke-linejoin:round}"
     ".m{fill:var(--k);stroke:var(--k);stroke-width:1.2}.w{fill:none;stroke:var(--k);stroke-width:1}"
     ".a{fill:var(--k);fill-opacity:.16}.b{fill:var(--k)}"
+    ".v.l{stroke-dasharray:5 3}.hit{fill:transparent}.hit:hover{fill:var(--axis);fill-opacity:.14}"
     ".o.l{stroke-width:1.2;stroke-dasharray:4 3}.o.m{fill:var(--ground)}.o.w{stroke-dasharray:2 2}"
     ".d1{stroke-dasharray:7 3}.d2{stroke-dasharray:2 2.5}.d3{stroke-dasharray:9 3 2 3}"
     ".d4{stroke-dasharray:5 2}.d5{stroke-dasharray:1 3}.d6{stroke-dasharray:12 3}.d7{stroke-dasharray:6 2 1 2 1 2}"
@@ -45,8 +46,8 @@ const char chart_css[] =
     ".x{fill:none;stroke:var(--worse);stroke-width:1.5}.wh{stroke:var(--text);stroke-width:1}"
     ".band{fill:var(--band)}.one{stroke:var(--axis)}.gap{stroke:var(--ground);stroke-width:1}"
     ".same{--k:var(--same)}.better{--k:var(--better)}.worse{--k:var(--worse)}"
-    ".inconclusive{--k:var(--inconclusive)}" STYLE(0) STYLE(1) STYLE(2) STYLE(3) STYLE(4) STYLE(5) STYLE(6)
-        STYLE(7);
+    ".inconclusive{--k:var(--inconclusive)}.cn{--k:var(--axis)}" STYLE(0) STYLE(1) STYLE(2) STYLE(3) STYLE(4)
+        STYLE(5) STYLE(6) STYLE(7);
 
 static void put_escaped(FILE *out, const char *text, size_t n_most)
 {
@@ -177,6 +178,7 @@ void svg_marker(FILE *out, int style, double x, double y, double r)
         {-1.2, -0.5, 2.4, 0, 0, 1, -2.4, 0},
         {-1.1, 0, 0.8, -1.1, 0.8, 1.1, -0.8, 1.1},
     };
+    if (style < 0) style = 0;
     const double *shape = shapes[style % 8];
     int n = style % 8 == 2 || style % 8 == 4 ? 3 : 4;
     if (style % 8 == 0) {
@@ -188,21 +190,24 @@ void svg_marker(FILE *out, int style, double x, double y, double r)
     fputc('z', out);
 }
 
-figure_t svg_series_class(int style, bool markers, bool is_base)
+figure_t svg_series_class(const svg_entry_t *series)
 {
     figure_t out;
-    int i = style % CHART_COLOURS;
-    if (markers || is_base)
-        snprintf(out.text, sizeof out.text, "c%d%s", i, is_base ? " o" : "");
+    const int i = series->style % CHART_COLOURS;
+    const char *dashed = series->dashed ? " v" : "";
+    if (series->style < 0)
+        snprintf(out.text, sizeof out.text, "cn%s", dashed);
+    else if (series->markers || series->is_base || series->plain)
+        snprintf(out.text, sizeof out.text, "c%d%s%s", i, series->is_base ? " o" : "", dashed);
     else
-        snprintf(out.text, sizeof out.text, "c%d d%d", i, i);
+        snprintf(out.text, sizeof out.text, "c%d d%d%s", i, i, dashed);
     return out;
 }
 
 static void draw_sample(FILE *out, const svg_entry_t *entry, double x, double y)
 {
     char kind[64];
-    figure_t series = svg_series_class(entry->style, entry->markers, entry->is_base);
+    figure_t series = svg_series_class(entry);
     switch (entry->sample) {
     case SVG_SAMPLE_LINE:
         snprintf(kind, sizeof kind, "l %s", series.text);

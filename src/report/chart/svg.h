@@ -33,14 +33,14 @@ typedef struct svg_entry {
     const char *name;
     svg_sample_t sample;
     int style;
-    bool is_base, markers;
+    bool is_base, markers, plain, dashed;
 } svg_entry_t;
 
 /* Returns its height. out NULL: only that. */
 double svg_legend(FILE *out, const svg_entry_t *entries, int n, double width, double y);
 
-/* The classes of a series, as "c0 d0"; d: dashes distinguish it. */
-figure_t svg_series_class(int style, bool markers, bool is_base);
+/* The classes of a series, as "c0 d0"; d: dashes distinguish it; v: it is dashed. */
+figure_t svg_series_class(const svg_entry_t *series);
 
 /* An axis, mapped to coordinates from … to of the drawing. */
 typedef struct svg_scale {

@@ -147,8 +147,7 @@ static void put_place(html_t *h, int side, int place, bool same)
     html_put(h, "</td>");
 }
 
-/* Warnings about the quality of the data. */
-static void put_warnings(html_t *h)
+void html_warnings(html_t *h)
 {
     static const char *const of[] = {"", " of base"};
     for (int side = 0; side < HTML_SIDES && h->sides[side]; side++) {
@@ -176,6 +175,23 @@ static void put_warnings(html_t *h)
     }
 }
 
+static void put_options(html_t *h, const html_run_t *run)
+{
+    static const table_column_t columns[] = {{"option", .is_text = true}, {"value", .is_text = true}};
+    const report_fields_t options = run->train->options;
+    if (options.n == 0) return;
+    html_put(h, "<details><summary>Options%s%s</summary>\n", h->n_runs > 1 ? " of " : "",
+             h->n_runs > 1 ? run->name : "");
+    html_table_begin(h, columns, 2);
+    for (int i = 0; i < options.n; i++) {
+        figure_t room;
+        html_row(h, columns, 2,
+                 (const char *const[]){options.at[i].name, fields_text(&options.at[i], &room)});
+    }
+    html_table_end(h);
+    html_put(h, "</details>\n");
+}
+
 const char *html_summary(html_t *h)
 {
     if (!h->in->now->runs) return "";
@@ -191,6 +207,8 @@ err_t html_head(html_t *h)
     static const char *const places[] = {"hardware", "fabric", "software"};
     int n_sides = h->in->base ? 2 : 1;
     if (!h->in->now->runs && !(h->in->base && h->in->base->runs)) return ERR_OK;
+    if (!h->only_trains) html_warnings(h);
+    if (h->only_trains) html_put(h, "<details><summary>Files, ranks, machine</summary>\n");
     html_put(h, h->in->base ? "<table class=\"facts two\"><thead><tr><td></td><th scope=\"col\">base</th>"
                               "<th scope=\"col\">new</th></tr></thead>\n<tbody>\n"
                             : "<table class=\"facts\">\n<tbody>\n");
@@ -210,7 +228,8 @@ err_t html_head(html_t *h)
         html_put(h, "</tr>\n");
     }
     html_put(h, "</tbody></table>\n");
-    put_warnings(h);
+    if (h->only_trains) html_put(h, "</details>\n");
+    for (int i = 0; i < h->n_runs && i < HTML_MAX_RUNS && h->only_trains; i++) put_options(h, &h->runs[i]);
     return ERR_OK;
 }
 

@@ -119,14 +119,18 @@ void html_panels_print(html_t *h)
     const html_panel_t *panel = h->panels;
     for (int i = 0; i < n; i++, panel = panel->next) {
         html_put(h, "<figure>\n<h3>%s</h3>\n", panel->title);
-        if (columns) html_put(h, "<div class=\"narrow\">");
-        draw_chart(h, panel, CHART_WIDTH);
         if (columns) {
+            html_panel_t still = *panel; /* a narrow screen has no mouse */
+            still.lines.values = false;
+            html_put(h, "<div class=\"narrow\">");
+            draw_chart(h, &still, CHART_WIDTH);
             html_put(h, "</div><div class=\"wide\">");
             draw_chart(h, panel, widths[columns]);
             html_put(h, "</div>\n");
+        } else {
+            draw_chart(h, panel, CHART_WIDTH);
         }
-        html_put(h, "<figcaption>%s</figcaption>\n", panel->caption);
+        if (panel->caption) html_put(h, "<figcaption>%s</figcaption>\n", panel->caption);
         if (panel->table.rows) put_data(h, panel);
         html_put(h, "</figure>\n");
     }
@@ -194,12 +198,20 @@ const char *const html_css[] = {
     ".tag{display:inline-block;padding:0 8px;border-radius:10px;border:1px solid var(--k);color:var(--k);"
     "font-size:.8rem;font-weight:600;white-space:nowrap}"
     ".tag.worse,.tag.better{background:var(--k);color:var(--on)}.tag.big{font-size:1.05rem;padding:1px 12px}"
-    ".summary{display:flex;flex-wrap:wrap;gap:6px 8px;align-items:center}"
+    ".summary{display:flex;flex-wrap:wrap;gap:6px 8px;align-items:center}",
     ".verdicts{width:100%;font-size:.85rem;background:var(--ground)}"
     ".verdicts th,.verdicts td{text-align:left;vertical-align:middle;padding:2px 10px}"
     ".verdicts thead th{vertical-align:bottom}.verdicts tbody th{font-weight:400}"
     ".verdicts :is(td,th):nth-child(3){width:260px;padding:0 10px}.verdicts svg{min-width:200px}"
     ".verdicts td:nth-child(n+4){white-space:nowrap}"
+    ".runs{width:100%;font-size:.9rem;margin-bottom:16px}.runs td{vertical-align:top}.runs tbody th{text-align:left}"
+    ".big{font-size:1.35rem;line-height:1.2}.key{display:inline-block;width:12px;height:12px;border-radius:3px;"
+    "margin-right:6px;background:var(--k)}.warns{display:block;color:var(--worse);font-weight:600;font-size:.85rem}"
+    ".confusion{margin-top:16px;width:fit-content;max-width:100%}.confusion td{text-align:center;min-width:3.2em}.confusion tbody th{text-align:left}"
+    ".h1{--p:8%}.h2{--p:16%}.h3{--p:24%}.h4{--p:32%}.h5{--p:40%}.h6{--p:48%}.h7{--p:56%}.h8{--p:64%}"
+    ".e1{--p:12%}.e2{--p:24%}.e3{--p:36%}.e4{--p:48%}.e5{--p:56%}.e6{--p:64%}.e7{--p:72%}.e8{--p:80%}"
+    ".confusion td[class^=h]{background:color-mix(in srgb,var(--c0) var(--p,0%),transparent)}"
+    ".confusion td[class^=e]{background:color-mix(in srgb,var(--c1) var(--p,0%),transparent)}"
     ".ways{display:flex;justify-content:space-between;font-weight:400}"
     ".said{display:block;color:var(--quiet);font-size:.8rem;line-height:1.3}"
     ".notes{margin:0 0 14px;padding-left:1.2em;color:var(--quiet);font-size:.85rem}"
@@ -209,6 +221,9 @@ const char *const html_css[] = {
     ".of2 .narrow{display:none}}"
     "@media print{.wide{display:block!important}.narrow{display:none}}"
     "@media (max-width:760px){"
+    ".confusion th,.confusion td{padding:3px 4px}.confusion td{min-width:2.2em}"
+    ".runs,.runs tbody{display:block}.runs tr{display:flex;flex-wrap:wrap;gap:4px 22px;padding:10px 0;"
+    "border-bottom:1px solid var(--edge)}.runs th,.runs td{border:0;padding:0}.runs tbody th{flex:1 0 100%}"
     ".verdicts thead{position:absolute;width:1px;height:1px;overflow:hidden;clip-path:inset(50%)}"
     ".verdicts,.verdicts tbody{display:block}"
     ".verdicts tr{display:flex;flex-wrap:wrap;justify-content:space-between;gap:2px 10px;padding:8px 10px;"

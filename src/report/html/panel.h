@@ -49,6 +49,8 @@ typedef struct html {
     html_item_t *items; /* in the order of now, then those of base alone */
     html_run_t *runs;
     int n_items, n_runs;
+    bool
+        only_trains; /* all are training runs: their results come first, the machine last and folded; html_runs_make */
     html_panel_t *panels, *last; /* not printed yet */
     int n_panels;
 } html_t;
@@ -80,6 +82,9 @@ figure_t html_label_figure(double value); /* three significant digits */
 
 err_t html_items_make(html_t *h);
 err_t html_runs_make(html_t *h);
+enum { HTML_MAX_RUNS = 8 };                 /* that are drawn, and shown in detail */
+const char *html_training_title(html_t *h); /* only_trains: "lenet5 on mnist" */
+void html_warnings(html_t *h);              /* about the quality of the data */
 
 /* Median, minimum and maximum of a figure over the starts of a metric. metric NULL: no value; name NULL: the
  * time. */

@@ -13,8 +13,8 @@ static const struct {
     {"verdict", "Verdict", "Verdict", html_verdicts, false},
     {"comm", "Bandwidth", "Bandwidth of collectives", html_comm, true},
     {"speed", "Memory, arithmetic, files", "Memory, arithmetic and files", html_speed, true},
-    {"steps", "Training steps", "Training steps", html_steps, true},
     {"training", "Training runs", "Training runs", html_training, true},
+    {"steps", "Training steps", "Training steps", html_steps, true},
     {"job", "Faults and restarts", "Faults and restarts", html_job, true},
     {"results", "Results", "Results", html_results, true},
     {"history", "History", "History", html_history, false},
@@ -22,6 +22,12 @@ static const struct {
     {"rest", NULL, "Further measurements", html_rest, true},
 };
 enum { N_SECTIONS = sizeof sections / sizeof *sections };
+
+/* The section at a place of the page. Of a page with training runs alone the first is the last. */
+static int section_at(const html_t *h, int place)
+{
+    return (place + h->only_trains) % N_SECTIONS;
+}
 
 /* Prints a section into memory; *text stays empty if there is nothing to show. */
 static err_t print_section(html_t *h, int which, char **text)
@@ -53,7 +59,10 @@ err_t html_print(const html_input_t *input, FILE *out)
         any |= sections[i].counts && texts[i][0];
     }
     if (!any) RAISE_OUT(err, ERR_DATA, "nothing to show: no usable measurement, training step or epoch");
-    const char *title = input->title ? input->title : "dptrain report", *summary = html_summary(&h);
+    const char *title = input->title    ? input->title
+                        : h.only_trains ? html_training_title(&h)
+                                        : "dptrain report",
+               *summary = html_summary(&h);
     TRY_OUT(err, h.status);
     chart_put(
         out,
@@ -67,13 +76,17 @@ err_t html_print(const html_input_t *input, FILE *out)
         out,
         "</style>\n</head>\n<body>\n<header>\n<h1>%s</h1>\n<p>%s</p>\n</header>\n<nav aria-label=\"sections\">",
         title, summary);
-    for (int i = 0; i < N_SECTIONS; i++)
-        if (sections[i].name && texts[i][0])
-            chart_put(out, "<a href=\"#%s\">%s</a>", sections[i].id, sections[i].name);
+    for (int place = 0; place < N_SECTIONS; place++) {
+        const int i = section_at(&h, place);
+        const char *name = i == 0 && h.only_trains ? "Machine and options" : sections[i].name;
+        if (name && texts[i][0]) chart_put(out, "<a href=\"#%s\">%s</a>", sections[i].id, name);
+    }
     fputs("</nav>\n<main>\n", out);
-    for (int i = 0; i < N_SECTIONS; i++) {
+    for (int place = 0; place < N_SECTIONS; place++) {
+        const int i = section_at(&h, place);
         if (!texts[i][0]) continue;
-        chart_put(out, "<section id=\"%s\">\n<h2>%s</h2>\n", sections[i].id, sections[i].heading);
+        chart_put(out, "<section id=\"%s\">\n<h2>%s</h2>\n", sections[i].id,
+                  i == 0 && h.only_trains ? "Machine and options" : sections[i].heading);
         fprintf(out, "%s</section>\n", texts[i]);
     }
     fputs("</main>\n<footer>Made by dptrain report html. Figures and formulas: docs/records.md of "

@@ -36,6 +36,9 @@ err_t train_tables_print(printer_t *printer, const report_run_t *run);
 /* The ranks that were slow in a training run. A row for each straggler, with its title and caption; no rows without any. Cells are in the arena. */
 err_t train_stragglers(arena_t *arena, const report_train_t *train, table_t *out);
 
+/* The epochs of a run with their metrics; likewise. */
+err_t train_epochs(arena_t *arena, const report_train_t *train, table_t *out);
+
 /* "name value, name value"; bytes and times with units. Long lists are cut. */
 err_t print_fields_text(printer_t *printer, const report_fields_t *fields, const char **out);
 

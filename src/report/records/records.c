@@ -6,7 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { MAX_FIELDS = 64 };
+/* More of a point are an error, of a run left out. */
+enum { MAX_FIELDS = 64, MAX_PLACED = 256 };
 
 void report_note(report_trouble_t *trouble, int64_t line, const char *why)
 {
@@ -57,20 +58,27 @@ err_t report_copy_field(report_t *report, const json_value_t *value, bool keep_t
     return text ? intern_text(&report->words, text, &out->text) : ERR_OK;
 }
 
-err_t report_copy_fields(report_t *report, const json_value_t *object, bool keep_text, report_fields_t *out)
+static err_t copy_fields(report_t *report, const json_value_t *object, bool keep_text, int n_most,
+                         report_fields_t *out)
 {
     report_field_t *fields = NULL;
     int n = 0;
     *out = (report_fields_t){0};
     if (!object || object->kind != JSON_OBJECT || object->n == 0) return ERR_OK;
-    if (object->n > MAX_FIELDS) RAISE(ERR_DATA, "\"%s\" has more than %d members", object->key, MAX_FIELDS);
     TRY(arena_new(&report->arena, (size_t)object->n * sizeof *fields, &fields));
-    for (const json_value_t *at = object->first; at; at = at->next) {
+    for (const json_value_t *at = object->first; at && n < n_most; at = at->next) {
         fields[n] = (report_field_t){0};
         TRY(report_copy_field(report, at, keep_text, &fields[n++]));
     }
     *out = (report_fields_t){fields, n};
     return ERR_OK;
+}
+
+err_t report_copy_fields(report_t *report, const json_value_t *object, bool keep_text, report_fields_t *out)
+{
+    if (object && object->kind == JSON_OBJECT && object->n > MAX_FIELDS)
+        RAISE(ERR_DATA, "\"%s\" has more than %d members", object->key, MAX_FIELDS);
+    return copy_fields(report, object, keep_text, MAX_FIELDS, out);
 }
 
 static const json_value_t *find_value(const json_value_t *object, const char *path)
@@ -87,7 +95,7 @@ static const json_value_t *find_value(const json_value_t *object, const char *pa
 /* NULL: missing. */
 static err_t fill_place(report_t *report, const json_value_t *value, place_kind_t kind, void *out)
 {
-    if (kind == PLACE_FIELDS) return report_copy_fields(report, value, true, out);
+    if (kind == PLACE_FIELDS) return copy_fields(report, value, true, MAX_PLACED, out);
     if (kind == PLACE_TEXT)
         return intern_text(&report->words, value && value->kind == JSON_STRING ? value->text : "", out);
     if (!json_as_real(value, out)) *(double *)out = NAN;
@@ -101,6 +109,14 @@ err_t report_fill(const report_input_t *in, const record_place_t *places, void *
         ASSERT(value || record_field(&record_kinds[in->kind], places->path));
         TRY(fill_place(in->report, value, places->kind, (char *)out + places->at));
     }
+    return ERR_OK;
+}
+
+err_t report_fill_members(report_t *report, const json_value_t *object, const record_place_t *places,
+                          void *out)
+{
+    for (; places->path; places++)
+        TRY(fill_place(report, json_get(object, places->path), places->kind, (char *)out + places->at));
     return ERR_OK;
 }
 

@@ -25,7 +25,7 @@ extern record_reader_t *const record_readers[N_RECORD_KINDS];
 
 record_reader_t read_bench_run, read_bench_point, read_bench_end;
 record_reader_t read_run, read_step, read_epoch, read_checkpoint, read_straggler, read_resume, read_replicas,
-    read_end, read_other; /* of training, not shown in tables */
+    read_end, read_evaluation, read_profile, read_other; /* of training, not shown */
 record_reader_t read_job_start, read_job_event, read_job_ranks, read_job_training, read_job_end;
 record_reader_t read_result;
 
@@ -50,6 +50,9 @@ extern const record_place_t job_end_places[];
 
 /* Copies a record's values to the places of *out. ASSERTs that a field without value is in the kind's table. */
 err_t report_fill(const report_input_t *in, const record_place_t *places, void *out);
+/* The members of an object inside the record. */
+err_t report_fill_members(report_t *report, const json_value_t *object, const record_place_t *places,
+                          void *out);
 /* As if the record had none of them. */
 err_t report_fill_none(const report_input_t *in, const record_place_t *places, void *out);
 /* One number of the record itself, as report_fill copies it. */

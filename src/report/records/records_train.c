@@ -41,8 +41,10 @@ static report_metric_t *find_or_add(report_train_t *train, const char *name)
         if (strcmp(train->metrics[i].name, name) == 0) return &train->metrics[i];
     if (train->n_metrics == REPORT_MAX_METRICS) return NULL;
     /* Epochs that were read before the run resumed have no value of it. */
-    for (report_epoch_t *epoch = train->epochs; epoch; epoch = epoch->next)
-        epoch->train[train->n_metrics] = epoch->val[train->n_metrics] = NAN;
+    report_epoch_t *const lists[] = {train->epochs, train->between};
+    for (int i = 0; i < 2; i++)
+        for (report_epoch_t *epoch = lists[i]; epoch; epoch = epoch->next)
+            epoch->train[train->n_metrics] = epoch->val[train->n_metrics] = NAN;
     return &train->metrics[train->n_metrics++];
 }
 
@@ -92,12 +94,13 @@ static void note_earlier(report_train_t *train, const report_epoch_t *epoch)
     if (train->metrics[EARLIER_MAP].val) train->main_metric = EARLIER_MAP;
 }
 
-static void train_metrics_read_epoch(const report_input_t *in, report_train_t *train, report_epoch_t *epoch)
+static void train_metrics_read_epoch(const report_input_t *in, report_train_t *train, report_epoch_t *epoch,
+                                     bool between)
 {
     for (int i = 0; i < train->n_metrics; i++) {
         char field[NAME_MAX_BYTES + 8];
         snprintf(field, sizeof field, "train_%s", train->metrics[i].name);
-        epoch->train[i] = report_get_real(in, field);
+        epoch->train[i] = between ? NAN : report_get_real(in, field);
         snprintf(field, sizeof field, "val_%s", train->metrics[i].name);
         epoch->val[i] = report_get_real(in, field);
     }
@@ -109,12 +112,17 @@ figure_t report_metric_figure(const report_metric_t *metric, double value)
     return metric->is_fraction ? figure_percent(value) : figure_number(value);
 }
 
-double report_best(const report_train_t *train, int metric)
+const report_epoch_t *report_best(const report_train_t *train, int metric)
 {
-    bool higher = train->metrics[metric].higher_is_better;
-    double best = NAN;
-    for (const report_epoch_t *epoch = train->epochs; epoch; epoch = epoch->next)
-        best = higher ? fmax(best, epoch->val[metric]) : fmin(best, epoch->val[metric]);
+    const report_epoch_t *const lists[] = {train->epochs, train->between}, *best = NULL;
+    const bool higher = train->metrics[metric].higher_is_better;
+    for (int i = 0; i < 2; i++)
+        for (const report_epoch_t *at = lists[i]; at; at = at->next) {
+            const double value = at->val[metric], most = best ? best->val[metric] : NAN;
+            const bool better = higher ? value > most : value < most,
+                       same = !better && value >= most && value <= most;
+            if (isfinite(value) && (!best || better || (same && at->step < best->step))) best = at;
+        }
     return best;
 }
 
@@ -157,6 +165,10 @@ static const record_place_t train_places[] = {
     PLACE(report_train_t, global_batch, "global_batch"),
     PLACE(report_train_t, n_steps, "n_steps"),
     PLACE(report_train_t, n_parameters, "n_parameters"),
+    PLACE(report_train_t, data, "data.source"),
+    PLACE(report_train_t, n_train, "data.n_train"),
+    PLACE(report_train_t, n_val, "data.n_val"),
+    PLACE(report_train_t, options, "options"),
     {0},
 };
 
@@ -173,6 +185,7 @@ static err_t add_run(const report_input_t *in)
                               .peak_memory_bytes = NAN,
                               .last_step = NAN,
                               .last_loss = NAN,
+                              .n_corrupt = NAN,
                               .first_step = -1};
     TRY(report_fill_none(in, train_places, train));
     for (int part = 0; part < STEP_PARTS; part++) train->step_sec[part] = NAN;
@@ -190,6 +203,44 @@ static err_t find_or_add_run(const report_input_t *in, report_train_t **out)
     return ERR_OK;
 }
 
+/* A confusion matrix and the names of its classes have at most so many. */
+enum { MAX_CLASSES = 64 };
+
+static err_t read_classes(const report_input_t *in, report_train_t *train)
+{
+    const json_value_t *data = json_get(in->record, "data"), *list = json_get(data, "classes");
+    const char **names;
+    int n = 0;
+    if (!list || list->kind != JSON_ARRAY || list->n < 1 || list->n > MAX_CLASSES) return ERR_OK;
+    TRY(arena_new(&in->report->arena, (size_t)list->n * sizeof *names, &names));
+    for (const json_value_t *at = list->first; at; at = at->next, n++)
+        TRY(intern_text(&in->report->words, at->kind == JSON_STRING ? at->text : "", &names[n]));
+    train->classes = names;
+    train->n_classes = n;
+    return ERR_OK;
+}
+
+/* One with other values than counts is left out. */
+static err_t read_confusion(const report_input_t *in, report_train_t *train, double step)
+{
+    const json_value_t *rows = json_get(in->record, "confusion");
+    int64_t *counts;
+    int n = 0;
+    if (!rows || rows->kind != JSON_ARRAY || rows->n < 2 || rows->n > MAX_CLASSES) return ERR_OK;
+    TRY(arena_new(&in->report->arena, (size_t)(rows->n * rows->n) * sizeof *counts, &counts));
+    for (const json_value_t *row = rows->first; row; row = row->next)
+        for (const json_value_t *at = row->kind == JSON_ARRAY && row->n == rows->n ? row->first : NULL; at;
+             at = at->next) {
+            double count;
+            if (json_as_real(at, &count) && count >= 0 && count < 1e15) counts[n++] = (int64_t)count;
+        }
+    if (n != rows->n * rows->n) return ERR_OK;
+    train->confusion = counts;
+    train->n_confusion = (int)rows->n;
+    train->confusion_step = step;
+    return ERR_OK;
+}
+
 err_t read_run(const report_input_t *in)
 {
     const char *resumed_from;
@@ -202,6 +253,7 @@ err_t read_run(const report_input_t *in)
     TRY(report_fill(in, head_places, run));
     TRY(report_fill(in, train_places, train));
     TRY(train_metrics_read(in, train));
+    TRY(read_classes(in, train));
     TRY(intern_text(&in->report->words, "", &run->end_reason));
     train->images_per_sec = train->median_images_per_sec = NAN;
     train->first_step = -1;
@@ -234,7 +286,11 @@ err_t read_step(const report_input_t *in)
     train->last_step = (double)row.step;
     train->last_loss = report_get_real(in, "loss");
     if (train->first_step < 0) train->first_step = row.step;
-    if (in->report->keep_curves) TRY(curve_add(&train->curve, row.step, train->last_loss));
+    if (in->report->keep_curves) {
+        TRY(curve_add(&train->curve, row.step, train->last_loss));
+        TRY(curve_add(&train->rates, row.step, report_get_real(in, "lr")));
+        TRY(curve_add(&train->secs, row.step, row.sec[STEP_TOTAL]));
+    }
     /* Steps repeated after a crash replace the earlier ones. */
     train_steps_t *steps = train->steps;
     while (steps && steps->n > 0 && steps->rows[steps->n - 1].step >= row.step) steps->n--;
@@ -291,7 +347,11 @@ static err_t divide_step(report_train_t *train, double *columns[STEP_PARTS])
 
 err_t train_run_finish(report_t *report, report_run_t *run)
 {
-    if (run && run->train) TRY(curve_finish(&run->train->curve, &report->arena));
+    if (run && run->train) {
+        TRY(curve_finish(&run->train->curve, &report->arena));
+        TRY(curve_finish(&run->train->rates, &report->arena));
+        TRY(curve_finish(&run->train->secs, &report->arena));
+    }
     if (!run || !run->train || !run->train->steps) return ERR_OK;
     report_train_t *train = run->train;
     const train_steps_t *steps = train->steps;
@@ -308,36 +368,67 @@ out:
     return err;
 }
 
-err_t read_epoch(const report_input_t *in)
+/* What orders a list: epochs, or the steps of evaluations inside them. */
+static double place_of(const report_epoch_t *epoch, bool by_step)
+{
+    return by_step ? epoch->step : (double)epoch->epoch;
+}
+
+/* Puts an epoch into its place in the list, or into that of an equal one: repeated after a crash. */
+static void put_epoch(report_epoch_t *epoch, bool by_step, report_epoch_t **first, report_epoch_t **last)
+{
+    const double place = place_of(epoch, by_step);
+    report_epoch_t **at = first;
+    if (*last && place_of(*last, by_step) < place) at = &(*last)->next;
+    while (*at && place_of(*at, by_step) < place) at = &(*at)->next;
+    const bool again = *at && !(place_of(*at, by_step) > place);
+    epoch->next = again ? (*at)->next : *at;
+    *at = epoch;
+    if (!epoch->next) *last = epoch;
+}
+
+static err_t read_result_of(const report_input_t *in, bool between)
 {
     report_train_t *train;
+    report_epoch_t *epoch;
+    const int64_t most = INT64_C(1) << 53;
     int64_t number;
-    if (!json_get_int(in->record, "epoch", &number))
-        RAISE(ERR_DATA, "epoch record without a valid \"epoch\"");
+    if (!json_get_int(in->record, "epoch", &number) || number < 0 || number > most)
+        RAISE(ERR_DATA, "%s record without a valid \"epoch\"", between ? "evaluation" : "epoch");
     TRY(find_or_add_run(in, &train));
-    report_epoch_t **at = &train->epochs, *epoch = NULL;
-    if (train->last_epoch && train->last_epoch->epoch < number) at = &train->last_epoch->next;
-    while (*at && (*at)->epoch < number) at = &(*at)->next;
-    if (*at && (*at)->epoch == number) {
-        epoch = *at; /* repeated after a crash */
-    } else {
-        TRY(arena_new(&in->report->arena, sizeof *epoch, &epoch));
-        epoch->next = *at;
-        *at = epoch;
-        if (!epoch->next) train->last_epoch = epoch;
-    }
-    epoch->epoch = number;
-    epoch->line = in->line;
-    epoch->step = report_get_real(in, "step");
-    train_metrics_read_epoch(in, train, epoch);
-    epoch->images_per_sec = report_get_real(in, "images_per_sec");
-    return ERR_OK;
+    TRY(arena_new(&in->report->arena, sizeof *epoch, &epoch));
+    *epoch = (report_epoch_t){.epoch = number,
+                              .line = in->line,
+                              .step = report_get_real(in, "step"),
+                              .images_per_sec = NAN,
+                              .train_sec = NAN,
+                              .eval_sec = report_get_real(in, "eval_sec")};
+    if (between && !isfinite(epoch->step)) RAISE(ERR_DATA, "evaluation record without a valid \"step\"");
+    if (!between) epoch->images_per_sec = report_get_real(in, "images_per_sec");
+    if (!between) epoch->train_sec = report_get_real(in, "train_sec");
+    train_metrics_read_epoch(in, train, epoch, between);
+    if (between)
+        put_epoch(epoch, true, &train->between, &train->last_between);
+    else
+        put_epoch(epoch, false, &train->epochs, &train->last_epoch);
+    return read_confusion(in, train, epoch->step);
+}
+
+err_t read_epoch(const report_input_t *in)
+{
+    return read_result_of(in, false);
+}
+
+err_t read_evaluation(const report_input_t *in)
+{
+    return read_result_of(in, true);
 }
 
 static const record_place_t reason_places[] = {PLACE(report_run_t, end_reason, "reason"), {0}};
 static const record_place_t rate_places[] = {
     PLACE(report_train_t, images_per_sec, "images_per_sec"),
     PLACE(report_train_t, median_images_per_sec, "median_images_per_sec"),
+    PLACE(report_train_t, n_corrupt, "corrupt_samples"),
     {0},
 };
 
@@ -437,7 +528,50 @@ err_t read_replicas(const report_input_t *in)
                         (long long)train->replicas_step);
 }
 
-/* The steps give the split of a `profile`. */
+#define LAYER(member, path) PLACE(report_layer_t, member, path)
+#define SLOWEST(member)     PLACE(report_slowest_t, member, #member)
+static const record_place_t layer_places[] = {
+    LAYER(name, "name"),
+    LAYER(op, "operator"),
+    LAYER(bound, "bound"),
+    LAYER(forward_sec, "forward_sec"),
+    LAYER(backward_sec, "backward_sec"),
+    LAYER(share, "share"),
+    LAYER(share_of_bound, "share_of_bound"),
+    {0},
+};
+static const record_place_t slowest_places[] = {
+    SLOWEST(phase), SLOWEST(host), SLOWEST(rank), SLOWEST(sec), SLOWEST(usual_sec), {0},
+};
+
+/* The objects of a list of the record: *out[*n] of `bytes` each. */
+static err_t read_list(const report_input_t *in, const char *name, const record_place_t *places, size_t bytes,
+                       void *out, int *n)
+{
+    enum { MOST = 4096 };
+    const json_value_t *list = json_get(in->record, name);
+    char *items = NULL;
+    *n = 0;
+    if (!list || list->kind != JSON_ARRAY || list->n > MOST) return ERR_OK;
+    TRY(arena_new(&in->report->arena, (size_t)(list->n + 1) * bytes, &items));
+    for (const json_value_t *at = list->first; at; at = at->next) {
+        if (at->kind != JSON_OBJECT) continue;
+        TRY(report_fill_members(in->report, at, places, items + (size_t)(*n)++ * bytes));
+    }
+    memcpy(out, &items, sizeof items);
+    return ERR_OK;
+}
+
+/* The steps give the split of the time. */
+err_t read_profile(const report_input_t *in)
+{
+    report_train_t *train;
+    TRY(find_or_add_run(in, &train));
+    TRY(read_list(in, "layers", layer_places, sizeof *train->layers, &train->layers, &train->n_layers));
+    return read_list(in, "slowest_ranks", slowest_places, sizeof *train->slowest, &train->slowest,
+                     &train->n_slowest);
+}
+
 err_t read_other(const report_input_t *in)
 {
     report_train_t *train;

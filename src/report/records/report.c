@@ -16,6 +16,8 @@ void report_free(report_t *report)
         if (!run->train) continue;
         mem_free(&run->train->steps);
         curve_free(&run->train->curve);
+        curve_free(&run->train->rates);
+        curve_free(&run->train->secs);
     }
     mem_free(&report->files);
     intern_free(&report->words);

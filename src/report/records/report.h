@@ -11,8 +11,8 @@
 #include "base/mem.h"
 #include "text/figure.h"
 
-/* The loss curve of a run, reduced for drawing: minimum, median and maximum over at most CURVE_MAX intervals
- * of steps. */
+/* A value over the steps of a run, as its loss, reduced for drawing: minimum, median and maximum over at most CURVE_MAX
+ * intervals of steps. */
 enum { CURVE_MAX = 100 };
 
 typedef struct curve_point {
@@ -102,10 +102,11 @@ typedef struct report_metric {
     bool is_detail;  /* not in tables */
 } report_metric_t;
 
+/* An epoch, or an evaluation inside one, which has validation alone. */
 typedef struct report_epoch report_epoch_t;
 struct report_epoch {
     int64_t epoch, line;
-    double step, images_per_sec;                               /* NAN: missing, as below */
+    double step, images_per_sec, train_sec, eval_sec;          /* NAN: missing, as below */
     double train[REPORT_MAX_METRICS], val[REPORT_MAX_METRICS]; /* as report_train_t.metrics */
     report_epoch_t *next;
 };
@@ -120,10 +121,22 @@ struct report_straggler {
     report_straggler_t *next;
 };
 
+/* A layer, and a phase's slowest rank, of the `profile` record. */
+typedef struct report_layer {
+    const char *name, *op, *bound; /* interned */
+    double forward_sec, backward_sec, share, share_of_bound;
+} report_layer_t;
+typedef struct report_slowest {
+    const char *phase, *host;
+    double rank, sec, usual_sec;
+} report_slowest_t;
+
 /* A training run. If it was resumed, most values are those of the last process. */
 typedef struct report_train {
-    const char *model, *device, *precision;                                  /* "": not recorded */
+    const char *model, *device, *precision, *data;                           /* "": not recorded */
     double ranks, hosts, threads, global_batch, n_steps, n_parameters, seed; /* NAN: not recorded */
+    double n_train, n_val, n_corrupt;
+    report_fields_t options;
     double images_per_sec,
         median_images_per_sec; /* of the end record; earlier versions had the median alone */
     double peak_memory_bytes, last_step, last_loss;
@@ -134,6 +147,7 @@ typedef struct report_train {
     int n_metrics, main_metric;                  /* main_metric: an index */
     bool metrics_recorded;                       /* by the `run` record */
     report_epoch_t *epochs, *last_epoch;         /* ascending */
+    report_epoch_t *between, *last_between;      /* evaluations inside epochs, ascending by step */
     /* Seconds, of the last 65,536 steps, excluding the first 10 of each process: the median step, and its parts,
      * which add up to at most the step (split_shares). */
     double step_sec[STEP_PARTS];
@@ -141,8 +155,15 @@ typedef struct report_train {
     int64_t n_steady;                /* these steps */
     const report_samples_t *samples; /* of these steps, parts named as those of points; NULL: not kept */
     int n_samples;
-    struct train_steps *steps; /* while the run is being read */
-    curve_t curve;             /* losses; empty unless keep_curves */
+    struct train_steps *steps;    /* while the run is being read */
+    curve_t curve, rates, secs;   /* losses, learning rates, times of steps; empty unless keep_curves */
+    const report_layer_t *layers; /* the most expensive first; with the ranks empty without a profile */
+    const report_slowest_t *slowest;
+    int n_layers, n_slowest;
+    const int64_t *confusion; /* [n_confusion, n_confusion] of the last evaluation that has one; NULL: none */
+    const char *const *classes; /* [n_classes]; NULL: not recorded */
+    int n_confusion, n_classes;
+    double confusion_step;
     int64_t n_checkpoints;
     report_straggler_t *stragglers, *last_straggler; /* in the order of the records */
     const char *resumed;                             /* the verdict of the last `resume` record; NULL: none */
@@ -217,8 +238,8 @@ report_rates_t report_rates(const report_train_t *train);
 /* A metric's value for reading: "98.2 %", "0.1234"; NAN: "-". */
 figure_t report_metric_figure(const report_metric_t *metric, double value);
 
-/* The best value of a metric in the validations at the end of epochs; NAN: none. */
-double report_best(const report_train_t *train, int metric);
+/* The first evaluation with a metric's best value, at the end of an epoch or inside one; NULL: none has a value. */
+const report_epoch_t *report_best(const report_train_t *train, int metric);
 
 /* The text that identifies a point within its case and test, as "bytes=8;datatype=float". */
 err_t report_key_text(arena_t *arena, const report_point_t *point, const char **out);

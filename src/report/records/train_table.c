@@ -55,7 +55,7 @@ typedef struct epoch_column {
 } epoch_column_t;
 
 /* Metrics of training, then of validation, with their headings. */
-static err_t list_columns(printer_t *p, const report_train_t *train, epoch_column_t *columns, int *n,
+static err_t list_columns(arena_t *arena, const report_train_t *train, epoch_column_t *columns, int *n,
                           table_t *table)
 {
     *n = 0;
@@ -64,35 +64,41 @@ static err_t list_columns(printer_t *p, const report_train_t *train, epoch_colum
             const report_metric_t *metric = &train->metrics[i];
             table_column_t *column = &table->columns[table->n_columns];
             if (!(val ? metric->val : metric->train) || metric->is_detail) continue;
-            TRY(arena_format(&p->arena, &column->heading, "%s %s", val ? "val" : "train", metric->label));
+            TRY(arena_format(arena, &column->heading, "%s %s", val ? "val" : "train", metric->label));
             columns[(*n)++] = (epoch_column_t){i, val};
             table->n_columns++;
         }
     return ERR_OK;
 }
 
-static err_t print_epochs(printer_t *p, const report_train_t *train)
+err_t train_epochs(arena_t *arena, const report_train_t *train, table_t *out)
 {
-    table_t table = {.title = "epochs", .caption = "", .columns = {{"epoch", false}}, .n_columns = 1};
     epoch_column_t columns[2 * REPORT_MAX_METRICS];
     int n_columns;
-    for (const report_epoch_t *epoch = train->epochs; epoch; epoch = epoch->next) table.n_rows++;
-    if (table.n_rows == 0) return ERR_OK;
-    TRY(list_columns(p, train, columns, &n_columns, &table));
-    table.columns[table.n_columns++] = (table_column_t){.heading = "images/s"};
-    TRY(arena_new(&p->arena, sizeof *table.cells * (size_t)table.n_rows * (size_t)table.n_columns,
-                  &table.cells));
-    const char **cell = table.cells;
+    *out = (table_t){.title = "epochs", .caption = "", .columns = {{"epoch", false}}, .n_columns = 1};
+    for (const report_epoch_t *epoch = train->epochs; epoch; epoch = epoch->next) out->n_rows++;
+    if (out->n_rows == 0) return ERR_OK;
+    TRY(list_columns(arena, train, columns, &n_columns, out));
+    out->columns[out->n_columns++] = (table_column_t){.heading = "images/s"};
+    TRY(arena_new(arena, sizeof *out->cells * (size_t)out->n_rows * (size_t)out->n_columns, &out->cells));
+    const char **cell = out->cells;
     for (const report_epoch_t *epoch = train->epochs; epoch; epoch = epoch->next) {
-        TRY(arena_format(&p->arena, cell++, "%lld", (long long)epoch->epoch + 1));
+        TRY(arena_format(arena, cell++, "%lld", (long long)epoch->epoch + 1));
         for (int i = 0; i < n_columns; i++) {
             int metric = columns[i].metric;
             double value = columns[i].val ? epoch->val[metric] : epoch->train[metric];
-            TRY(put_figure(p, report_metric_figure(&train->metrics[metric], value), cell++));
+            TRY(arena_format(arena, cell++, "%s", report_metric_figure(&train->metrics[metric], value).text));
         }
-        TRY(put_figure(p, figure_number(epoch->images_per_sec), cell++));
+        TRY(arena_format(arena, cell++, "%s", figure_number(epoch->images_per_sec).text));
     }
-    p->render->table(p->out, &table);
+    return ERR_OK;
+}
+
+static err_t print_epochs(printer_t *p, const report_train_t *train)
+{
+    table_t table;
+    TRY(train_epochs(&p->arena, train, &table));
+    if (table.n_rows > 0) p->render->table(p->out, &table);
     return ERR_OK;
 }
 
@@ -199,14 +205,10 @@ typedef struct listed {
 static void find_best(listed_t *row)
 {
     const report_train_t *train = row->run->train;
+    const report_epoch_t *best = report_best(train, train->main_metric);
     row->metric = &train->metrics[train->main_metric];
-    row->best = report_best(train, train->main_metric);
-    for (const report_epoch_t *epoch = train->epochs; epoch; epoch = epoch->next) {
-        const double value = epoch->val[train->main_metric];
-        if (value < row->best || value > row->best || isnan(value)) continue;
-        row->epoch = epoch->epoch;
-        return;
-    }
+    row->best = best ? best->val[train->main_metric] : NAN;
+    if (best) row->epoch = best->epoch;
 }
 
 /* Runs of one metric beside each other; without a value last. */

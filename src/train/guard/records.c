@@ -99,6 +99,7 @@ static err_t record_epoch(void *trainer, const epoch_result_t *r)
         json_real(j, "train_sec", r->train_sec);
     }
     if (r->evaluated) json_real(j, "eval_sec", r->evaluation_sec);
+    if (r->evaluated && t->options->kind->put_evaluation) t->options->kind->put_evaluation(&t->task.run, j);
     if (!r->between) input_stats_json(&r->input, j);
     return metrics_end(&t->output.records, true);
 }

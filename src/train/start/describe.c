@@ -295,6 +295,7 @@ void train_print_plan(const train_model_t *model, const train_input_t *input, co
 
 static void record_data(json_t *j, const train_input_t *input)
 {
+    enum { MOST_NAMES = 20 };
     const dataset_info_t *info = &input->dataset->info;
     json_object_begin(j, "data");
     json_string(j, "kind", info->kind);
@@ -303,6 +304,11 @@ static void record_data(json_t *j, const train_input_t *input)
     json_int(j, "n_train", info->n_samples[SPLIT_TRAIN]);
     json_int(j, "n_val", info->n_samples[SPLIT_VAL]);
     json_int(j, "n_classes", info->n_classes);
+    if (info->class_names && info->n_classes <= MOST_NAMES) {
+        json_array_begin(j, "classes");
+        for (int k = 0; k < info->n_classes; k++) json_string(j, NULL, info->class_names[k]);
+        json_array_end(j);
+    }
     json_string(j, "transform", info->transform[0] ? info->transform : NULL);
     json_int(j, "shuffle_block", sampler_block(input->sampler));
     json_object_end(j);

@@ -159,6 +159,12 @@ static err_t classifier_evaluate(task_run_t *run, evaluation_t *out)
     return evaluator_run(run->state, out);
 }
 
+static void classifier_put(const task_run_t *run, json_t *j)
+{
+    const evaluator_t *e = run->state;
+    e->task->scoring->json(&e->evaluation, j);
+}
+
 const task_kind_t task_classifiers = {.name = "classifier",
                                       .is_default = true,
                                       .defaults = {.batch = 64},
@@ -171,4 +177,5 @@ const task_kind_t task_classifiers = {.name = "classifier",
                                       .show = classifier_show,
                                       .pass = classifier_pass,
                                       .find_nonfinite = classifier_find_nonfinite,
-                                      .evaluate = classifier_evaluate};
+                                      .evaluate = classifier_evaluate,
+                                      .put_evaluation = classifier_put};

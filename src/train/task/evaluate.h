@@ -47,7 +47,8 @@ typedef struct task_scoring {
     void (*begin)(task_evaluation_t *e);
     err_t (*add)(task_evaluation_t *e, const task_batch_t *batch);
     err_t (*end)(task_evaluation_t *e, double *values);
-    /* What the result has beside its metrics, for `dptrain eval`. class_names: NULL: numbers. */
+    /* What the result has beside its metrics, for `dptrain eval`, and for records of training. class_names: NULL:
+     * numbers. */
     void (*print)(const task_evaluation_t *e, const char *const *class_names);
     void (*json)(const task_evaluation_t *e, json_t *j);
     /* The picture of --png, and what it shows: "40 of 123 mistakes". NULL: the task has none. */

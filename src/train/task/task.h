@@ -120,6 +120,8 @@ typedef struct task_kind {
     err_t (*record)(task_run_t *run, int64_t n, json_t *j);
     /* Collective. */
     err_t (*evaluate)(task_run_t *run, evaluation_t *out);
+    /* What the last evaluation has beside its metrics, for its record. NULL: nothing. */
+    void (*put_evaluation)(const task_run_t *run, json_t *j);
 } task_kind_t;
 
 extern const task_kind_t task_classifiers;
