@@ -3,6 +3,7 @@
  * Which part of an image is shown: ranges and independence of random transforms, parts that follow from the
  * formulas, what settings resolve to, and colour jitter. */
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/mem.h"
@@ -255,6 +256,50 @@ static void test_in_memory(void)
     OK(inside_image, "with one alone it is the part that folders would be shown in");
 }
 
+/* Images of 32 pixels as CIFAR's, moved as by torchvision's RandomCrop(32, 4, padding_mode="edge"). */
+static void test_shifts(void)
+{
+    enum { SIDE = 32, MOST = 4, N_SHIFTS = 2250 };
+    const map_size_t size = {SIDE, SIDE};
+    const transform_settings_t s = {
+        .input_size = SIDE, .crop = CROP_WARP, .no_flip = true, .affine = {.shift = 0.125}};
+    static uint8_t pixels[3 * SIDE * SIDE], shown[3 * SIDE * SIDE];
+    const image_t whole = {SIDE, SIDE, pixels};
+    const image_rect_t all = {0, 0, SIDE, SIDE};
+    render_scratch_t scratch = {0};
+    rng_t rng = rng_new(1, RNG_TEST, 0);
+    int n_seen[2 * MOST + 1] = {0};
+    bool exact = true, even = true;
+    for (size_t i = 0; i < sizeof pixels; i++) pixels[i] = (uint8_t)rng_u32(&rng);
+    for (int i = 0; exact && i < N_SHIFTS; i++) {
+        const transform_t t = transform_random(&s, 1, 0, i, all);
+        const render_window_t w = render_window(&t, size);
+        const int dy = (int)t.affine.shift[0], dx = (int)t.affine.shift[1];
+        exact = dy >= -MOST && dy <= MOST && render(&t, size, &whole, w.part, &scratch, shown) == ERR_OK;
+        if (!exact) break;
+        n_seen[dy + MOST]++;
+        for (int y = 0; y < SIDE; y++)
+            for (int x = 0; x < SIDE; x++) {
+                const int from_y = y + dy < 0       ? 0
+                                   : y + dy >= SIDE ? SIDE - 1
+                                                    : y + dy,
+                          from_x = x + dx < 0       ? 0
+                                   : x + dx >= SIDE ? SIDE - 1
+                                                    : x + dx;
+                exact = exact &&
+                        memcmp(shown + 3 * (y * SIDE + x), pixels + 3 * (from_y * SIDE + from_x), 3) == 0;
+            }
+    }
+    for (int i = 0; i <= 2 * MOST; i++)
+        even = even && abs(n_seen[i] - N_SHIFTS / (2 * MOST + 1)) < 60; /* 4 standard deviations */
+    OK(exact && even, "shifts alone are by whole pixels, all of them equally often");
+    const transform_settings_t small = {
+        .input_size = SIDE, .crop = CROP_WARP, .no_flip = true, .affine = {.shift = 0.01}};
+    const transform_t t = transform_random(&small, 1, 0, 3, all);
+    OK(t.affine.shift[0] != 0 && fabs(t.affine.shift[0]) < 1, "below a pixel they are fractions");
+    render_scratch_free(&scratch);
+}
+
 static void test_jitter(void)
 {
     static const uint8_t two[] = {10, 100, 200, 30, 60, 90};
@@ -281,7 +326,7 @@ static void test_jitter(void)
 
 int main(void)
 {
-    tap_plan(6 + 1 + 5 + 3 + 4 + 9 + 7 + 9);
+    tap_plan(6 + 1 + 5 + 3 + 4 + 9 + 7 + 2 + 9);
     /* Means as of an independent simulation of torchvision's procedure. */
     test_ranges(image, 0.08, 0.433, 0.005);
     test_ranges(object, 0.5, 0.603, 0.005);
@@ -291,6 +336,7 @@ int main(void)
     test_fixed();
     test_settings();
     test_in_memory();
+    test_shifts();
     test_jitter();
     return tap_done();
 }

@@ -96,7 +96,7 @@ const opt_t random_affine_option_table[] = {
     {"augment-rotate", OPT_REAL, FIELD(rotate_deg), "0", 0, 180, NULL, "DEG",
      "random rotation of training images by up to ±DEG", OPT_MORE},
     {"augment-shift", OPT_REAL, FIELD(shift), "0", 0, 1, NULL, "FRACTION",
-     "random translation by up to ±FRACTION of height and width", OPT_MORE},
+     "random translation by up to ±FRACTION of height and width; alone, by whole pixels", OPT_MORE},
     {"augment-shear", OPT_REAL, FIELD(shear_deg), "0", 0, 60, NULL, "DEG", "random shear by up to ±DEG",
      OPT_MORE},
     {"augment-zoom", OPT_REAL, FIELD(zoom), "0", 0, 0.9, NULL, "FRACTION",

@@ -133,6 +133,27 @@ static double jitter_factor(double word, double share)
     return low + (1 + share - low) * word;
 }
 
+/* A shift of up to `most` of a side as a whole number of pixels, all of them equally likely; below a pixel as drawn. */
+static double whole_shift(double drawn, double most, int64_t side)
+{
+    const double n = floor(most * (double)side + 1e-9), unit = (drawn / most + 1) / 2;
+    return n < 1 ? drawn : (fmin(floor(unit * (2 * n + 1)), 2 * n) - n) / (double)side;
+}
+
+/* Of an image of this size. Shifts alone are whole pixels, which keeps small images sharp: torchvision's
+ * RandomCrop(size, padding, padding_mode="edge"). */
+static affine_t draw_affine(const random_affine_ranges_t *ranges, uint64_t seed, int64_t epoch, int64_t index,
+                            map_size_t size)
+{
+    const bool only_shifts = ranges->rotate_deg == 0 && ranges->shear_deg == 0 && ranges->zoom == 0;
+    random_affine_t drawn = random_affine_draw(ranges, seed, epoch, index);
+    if (only_shifts && ranges->shift > 0) {
+        drawn.shift_rows = whole_shift(drawn.shift_rows, ranges->shift, size.height);
+        drawn.shift_cols = whole_shift(drawn.shift_cols, ranges->shift, size.width);
+    }
+    return random_affine_matrix(&drawn, size.height, size.width);
+}
+
 transform_t transform_random(const transform_settings_t *s, uint64_t seed, int64_t epoch, int64_t index,
                              image_rect_t region)
 {
@@ -150,8 +171,7 @@ transform_t transform_random(const transform_settings_t *s, uint64_t seed, int64
     if (!t.moved) return t;
     random_affine_ranges_t ranges = s->affine;
     ranges.flip = false;
-    random_affine_t drawn = random_affine_draw(&ranges, seed, epoch, index);
-    t.affine = random_affine_matrix(&drawn, t.size, t.size);
+    t.affine = draw_affine(&ranges, seed, epoch, index, (map_size_t){t.size, t.size});
     return t;
 }
 
@@ -169,8 +189,7 @@ canvas_view_t transform_view(const transform_settings_t *s, uint64_t seed, int64
 affine_t transform_in_memory(const transform_settings_t *s, uint64_t seed, int64_t epoch, int64_t index,
                              map_size_t image)
 {
-    const random_affine_t drawn = random_affine_draw(&s->affine, seed, epoch, index);
-    const map_t affine = {random_affine_matrix(&drawn, image.height, image.width), image, image};
+    const map_t affine = {draw_affine(&s->affine, seed, epoch, index, image), image, image};
     if (s->crop != CROP_RANDOM) return affine.affine;
     const image_rect_t whole = {0, 0, (double)image.width, (double)image.height};
     const transform_t t = transform_random(s, seed, epoch, index, whole);
