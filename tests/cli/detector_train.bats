@@ -162,6 +162,7 @@ fails() { # CODE WORDS RANKS ARGUMENTS...
 }
 
 @test "--skip-unmasked: objects without a segmentation are neither trained nor scored" {
+    only_slow "unit tests have the parts"
     cp -r "$coco" bare
     local split
     for split in train val; do
@@ -240,6 +241,7 @@ END
 }
 
 @test "a photograph stored sideways: boxes as shown or as stored, by its size in the list; --exif-boxes" {
+    only_slow "unit tests have the parts"
     local dir=$BATS_TEST_TMPDIR frame
     turned_coco "$dir/shown" 40 60 "[25, 10, 10, 20]"
     turned_coco "$dir/stored" 60 40 "[10, 5, 20, 10]"

@@ -48,6 +48,7 @@ finds_its_own() { # STYLE NAMES
 }
 
 @test "a detector of Detectron2, its trunk of MSRA" {
+    only_slow "TensorPack takes the same paths"
     finds_its_own detectron2 detectron2
     grep -q "^trunk *MSRA's" said
 }

@@ -40,6 +40,7 @@ curve() { # FOLDER
 }
 
 @test "so it has with --reproducible, on 1, 2 and 4 ranks, and on hosts with one rank and more" {
+    only_slow "the test above compares most of it"
     same_run 4 "${adamw[@]}" --model mnist-cnn-bn --reproducible 4
     cp -r "$out-sharded" "$out-four"
     same_run 2 "${adamw[@]}" --model mnist-cnn-bn --reproducible 4

@@ -464,6 +464,7 @@ start_long_run() { # RANKS
 }
 
 @test "make install installs the program under PREFIX" {
+    only_slow "manual.bats and dist.bats install it, too"
     make -s -C "$root" install "PREFIX=/opt/here" "DESTDIR=$BATS_TEST_TMPDIR/stage"
     "$BATS_TEST_TMPDIR/stage/opt/here/bin/dptrain" --version
 }

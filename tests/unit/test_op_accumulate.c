@@ -3,7 +3,7 @@
  * bits of a separate addition, or by kernels that add themselves, but for rounding; calls without gradients of
  * parameters; and the weight of a loss.
  *
- * RUN device=ref,cpu,cuda san=slow */
+ * RUN device=ref,cpu,cuda slow=cuda san=slow */
 #include "tests/op_util.h"
 #include "tests/tap.h"
 

@@ -20,7 +20,7 @@
  *
  * ref computes the other side of each comparison, so it needs no run of its own.
  *
- * RUN device=cpu,cuda san=slow isa=avx2,avx512,avx512_bf16 */
+ * RUN device=cpu,cuda slow=cuda san=slow isa=avx2,avx512,avx512_bf16 */
 #include <float.h>
 
 #include "compute/ops/backend.h"

@@ -2,7 +2,7 @@
 /* Batch norm and group norm with a fused addition, with a fused ReLU, and with both: bitwise equal to the separate
  * operators, forward and backward, in training and in evaluation, including NaN.
  *
- * RUN device=ref,cpu,cuda isa=avx2,avx512,avx512_bf16 */
+ * RUN device=ref,cpu,cuda slow=cuda isa=avx2,avx512,avx512_bf16 */
 #include "compute/ops/backend.h"
 #include "tests/op_util.h"
 #include "tests/tap.h"

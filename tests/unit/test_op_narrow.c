@@ -7,7 +7,7 @@
  * unit, at most 2^-8 of the value. Without sums (K = 0), and for sums of two terms, results equal ref's,
  * rounded. Everything that an operator may not read is NaN when it is called.
  *
- * RUN device=ref,cpu,cuda san=slow isa=avx2,avx512,avx512_bf16 */
+ * RUN device=ref,cpu,cuda slow=cuda san=slow isa=avx2,avx512,avx512_bf16 */
 #include <float.h>
 
 #include "compute/ops/backend.h"
