@@ -418,6 +418,7 @@ count_calls() { # PATTERN
 }
 
 @test "of 3 ranks one lists images, annotations and shards, and the others ask for no more than they read" {
+    only_slow "test_source_share has what ranks get"
     strace -f -o /dev/null true 2>/dev/null || skip "strace is not here, or may not trace"
     tracer="strace -f -e trace=stat,lstat,newfstatat,statx,open,openat,getdents64"
     shared=$images

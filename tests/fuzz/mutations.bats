@@ -7,7 +7,7 @@ setup() { root=$(cd "$BATS_TEST_DIRNAME/../.." && pwd); }
 
 @test "every fuzz target takes mutations of its seeds without a finding" {
     local n=${DPTRAIN_TEST_SLOW:+40000}
-    n=${n:-2000}
+    n=${n:-1000}
     run "$root/scripts/dev/fuzz.sh" --no-build --mutations "$n"
     echo "$output"
     [ "$status" -eq 0 ]
