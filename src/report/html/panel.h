@@ -26,6 +26,7 @@ typedef struct html_run {
     const char *name; /* short and unique: its folder, numbered if repeated, after "base: " on that side */
     const char *end;  /* "": no end record */
     bool is_base;
+    double epoch_steps; /* of a whole epoch; NAN: unknown */
 } html_run_t;
 
 /* A figure of the page: a curve, or a table of values with intervals, which is drawn as bars, as parts of totals,

@@ -26,11 +26,27 @@ static const char *file_name(html_t *h, const char *path)
     return html_format(h, "%.*s", (int)(end - start), start);
 }
 
+/* Steps of a whole epoch: the most between the ends of two that follow each other, as one may have been cut short; of a
+ * single one from the number of images. NAN: unknown. */
+static double steps_per_epoch(const report_train_t *train)
+{
+    double most = 0, step = 0, number = -1;
+    for (const report_epoch_t *at = train->epochs; at; at = at->next) {
+        const bool follows = (double)at->epoch - number < 1.5;
+        if (follows && train->epochs->next) most = fmax(most, at->step - step);
+        step = at->step;
+        number = (double)at->epoch;
+    }
+    return most > 0 ? most : ceil(train->n_train / train->global_batch);
+}
+
 err_t html_runs_make(html_t *h)
 {
     int n_most = 0;
+    bool any_other = false;
     for (int side = 0; side < HTML_SIDES && h->sides[side]; side++)
-        for (const report_run_t *run = h->sides[side]->runs; run; run = run->next) n_most++;
+        for (const report_run_t *run = h->sides[side]->runs; run; run = run->next, n_most++)
+            any_other = any_other || !run->train;
     TRY(arena_new(&h->arena, sizeof *h->runs * (size_t)(n_most + 1), &h->runs));
     for (int side = 0; side < HTML_SIDES && h->sides[side]; side++) {
         const report_t *report = h->sides[side];
@@ -43,13 +59,10 @@ err_t html_runs_make(html_t *h)
                 n += other->train && strcmp(file_name(h, report->files[other->file].name), name) == 0;
             if (n > 1) name = html_format(h, "%s (%d)", name, n);
             if (side == HTML_BASE) name = html_format(h, "base: %s", name);
-            h->runs[h->n_runs++] = (html_run_t){train, name, run->end_reason, side == HTML_BASE};
+            h->runs[h->n_runs++] =
+                (html_run_t){train, name, run->end_reason, side == HTML_BASE, steps_per_epoch(train)};
         }
     }
-    bool any_other = false;
-    for (int side = 0; side < HTML_SIDES && h->sides[side]; side++)
-        for (const report_run_t *run = h->sides[side]->runs; run; run = run->next)
-            any_other = any_other || !run->train;
     h->only_trains = h->n_runs > 0 && !any_other;
     return ERR_OK;
 }
@@ -70,28 +83,13 @@ const char *html_training_title(html_t *h)
     return h->n_runs > 1 ? html_format(h, "%s: %d runs", title, h->n_runs) : title;
 }
 
-/* Steps of a whole epoch: the most between the ends of two that follow each other, as one may have been cut short; of a
- * single one from the number of images. NAN: unknown. */
-static double steps_per_epoch(const report_train_t *train)
-{
-    double most = 0, step = 0, number = -1;
-    for (const report_epoch_t *at = train->epochs; at; at = at->next) {
-        const bool follows = (double)at->epoch - number < 1.5;
-        if (follows && train->epochs->next) most = fmax(most, at->step - step);
-        step = at->step;
-        number = (double)at->epoch;
-    }
-    return most > 0 ? most : ceil(train->n_train / train->global_batch);
-}
-
 /* Epochs, which runs of different lengths and batches share, or steps, where there is at most one. */
 static bool shows_epochs(const html_run_t *runs, int n)
 {
     double most = 0;
     for (int i = 0; i < n; i++) {
-        const double epochs = (runs[i].train->last_step + 1) / steps_per_epoch(runs[i].train);
-        if (!(steps_per_epoch(runs[i].train) > 0)) return false;
-        most = fmax(most, epochs);
+        if (!(runs[i].epoch_steps > 0)) return false;
+        most = fmax(most, (runs[i].train->last_step + 1) / runs[i].epoch_steps);
     }
     return most > 1;
 }
@@ -104,9 +102,9 @@ typedef struct view {
     bool by_epoch;
 } view_t;
 
-static double place_of(const view_t *v, const report_train_t *train, double step)
+static double place_of(const view_t *v, const html_run_t *of, double step)
 {
-    return v->by_epoch ? step / steps_per_epoch(train) : step;
+    return v->by_epoch ? step / of->epoch_steps : step;
 }
 
 static chart_axis_t axis_of(const view_t *v)
@@ -142,7 +140,7 @@ static err_t curve_series(const view_t *v, const html_run_t *of, const curve_t *
     *out = (chart_series_t){.n = curve->n, .at = at, .band = band, .is_base = of->is_base, .plain = true};
     for (int i = 0; i < curve->n; i++) {
         const curve_point_t *c = &curve->at[i];
-        const double x = place_of(v, of->train, c->step + 1);
+        const double x = place_of(v, of, c->step + 1);
         at[i] = chart_point(x, batch > 0 ? batch / c->median : c->median);
         if (!band) continue;
         at[i].low = c->low;
@@ -165,7 +163,7 @@ static err_t epoch_series(const view_t *v, const html_run_t *of, int metric, boo
         const report_epoch_t *next = inside ? between : epoch;
         const double value = val ? next->val[metric] : next->train[metric];
         const double step = isfinite(next->step) ? next->step : (double)next->epoch;
-        if (isfinite(value)) at[out->n++] = chart_point(place_of(v, train, step), value);
+        if (isfinite(value)) at[out->n++] = chart_point(place_of(v, of, step), value);
         if (inside)
             between = between->next;
         else
@@ -297,7 +295,7 @@ static err_t add_losses(const view_t *v)
     for (int i = 0; i < n_known && v->one; i++)
         if (train->resumed_at[i] >= 0)
             marks[n_marks++] =
-                (chart_mark_t){place_of(v, train, train->resumed_at[i]), n_known > 4 ? "" : "resumed"};
+                (chart_mark_t){place_of(v, &v->runs[0], train->resumed_at[i]), n_known > 4 ? "" : "resumed"};
     const bool logarithmic = spans_decades(s.at, s.n);
     const double at_most = largest_loss(&s);
     const char *cut = at_most > 0 ? html_format(v->h, ", cut at %s", figure_number(at_most).text) : "";
@@ -392,7 +390,7 @@ static err_t rate_series(const view_t *v, const html_run_t *of, chart_series_t *
     *out = (chart_series_t){.at = at, .is_base = of->is_base, .plain = true};
     for (const report_epoch_t *epoch = of->train->epochs; epoch; epoch = epoch->next)
         if (isfinite(epoch->step))
-            at[out->n++] = chart_point(place_of(v, of->train, epoch->step), epoch->images_per_sec);
+            at[out->n++] = chart_point(place_of(v, of, epoch->step), epoch->images_per_sec);
     return ERR_OK;
 }
 
@@ -441,7 +439,7 @@ static const char *result_note(html_t *h, const html_run_t *of)
     const report_train_t *train = of->train;
     const report_epoch_t *best = best_of(train);
     if (!best) return "the last, in training; no validation";
-    const double epoch = best->step / steps_per_epoch(train);
+    const double epoch = best->step / of->epoch_steps;
     const char *at = isfinite(epoch) ? html_format(h, "epoch %s", figure_number(round(10 * epoch) / 10).text)
                                      : html_format(h, "step %s", figure_number(best->step).text);
     return html_format(h, "%s %s, %s",
@@ -463,9 +461,10 @@ static const char *time_text(html_t *h, const report_train_t *train)
     return html_format(h, "%s", figure_time(rest > 0 ? sec + rest : sec).text);
 }
 
-static const char *length_text(html_t *h, const report_train_t *train)
+static const char *length_text(html_t *h, const html_run_t *run)
 {
-    const double steps = train->last_step + 1, per_epoch = steps_per_epoch(train);
+    const report_train_t *train = run->train;
+    const double steps = train->last_step + 1, per_epoch = run->epoch_steps;
     const char *of =
         steps < train->n_steps ? html_format(h, " of %s", figure_number(train->n_steps).text) : "";
     if (!(per_epoch > 0)) return html_format(h, "%s%s steps", figure_number(steps).text, of);
@@ -536,7 +535,7 @@ static void print_line(html_t *h, const html_run_t *run, int style)
     html_put(h, "<td class=\"t\">%s<span class=\"said\">images/s</span></td>",
              html_format(h, "%s", figure_throughput(rates.mean, rates.median, "").text));
     html_put(h, "<td class=\"t\">%s<span class=\"said\">%s</span></td>", time_text(h, train),
-             length_text(h, train));
+             length_text(h, run));
     html_put(h, "<td class=\"t\">%s", run->end[0] ? run->end : "still running or killed");
     if (warning[0]) html_put(h, "<span class=\"warns\">%s</span>", warning);
     html_put(h, "</td></tr>\n");
