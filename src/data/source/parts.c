@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* What the kinds of sources share: calls to the kind, lists of images, notes to the user, buffers and files, in which pixels boxes of images
- * with an EXIF orientation are given, training samples that validate, the hash of a source without a stored one, and the relocatable block of a source that
- * is a list of images, whose lengths and indices are checked when it is restored. registry.c lists the kinds. */
+ * with an EXIF orientation are given, training samples that validate, the hash of a source without a stored one, and the
+ * relocatable block of a source that is a list of images, whose lengths and indices are checked when it is restored.
+ * registry.c lists the kinds. */
 #include "data/source/parts.h"
 
 #include <errno.h>

@@ -235,10 +235,8 @@ static err_t open_data_and_model(classifier_run_t *run)
     TRY(train_open_data(run->comm, run->data.where, &transform, &run->dataset));
     /* The run's share is of its own data. */
     if (transform.list.holdout.share > 0 && !has_training_data(run)) {
-        if (run->comm->rank == 0)
-            log_warn(
-                "%s is not the data whose images the run held out (--val-split): it is evaluated as it is",
-                run->data.where);
+        log_warn("%s is not the data whose images the run held out (--val-split): it is evaluated as it is",
+                 run->data.where);
         dataset_close(&run->dataset);
         transform.list.holdout.share = 0;
         TRY(train_open_data(run->comm, run->data.where, &transform, &run->dataset));
